@@ -34,6 +34,7 @@
 #include <yoke/tensor.h>
 #include <yoke/tensor_file.h>
 #include <yoke/train.h>
+#include <yoke/transformer.h>
 #include <yoke/transforms.h>
 #include <yoke/zero.h>
 

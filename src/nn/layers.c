@@ -35,8 +35,7 @@ void yki_scope_push_number(yk_graph *graph, int number)
 
 static const yki_layer_init normal = {.weight = YK_INIT_KAIMING_NORMAL_FAN_OUT};
 static const yki_layer_init uniform = {.weight = YK_INIT_KAIMING_UNIFORM};
-static const yki_layer_init uniform_with_bias = {
-    .weight = YK_INIT_KAIMING_UNIFORM, .has_bias = true, .bias = YK_INIT_UNIFORM_FAN_IN};
+static const yki_layer_init uniform_with_bias = YKI_LINEAR_INIT;
 
 /* The parameters weight (first, second, rows, columns) and, with a bias, bias (biases). PyTorch
  * takes the fan-in from the second dimension, also in transposed convolutions, where that is the
@@ -182,6 +181,18 @@ yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out
     return convolve_transposed(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
+yk_value *yki_nn_declare_linear(yk_value *x, int64_t out_features, int64_t in_features,
+                                yki_layer_init init, yk_value **bias)
+{
+    yk_graph *graph = yk_value_graph(x);
+    yk_dtype dtype = yk_value_dtype(x);
+    const int64_t dims[] = {out_features, in_features};
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 2, dims, init.weight, 0);
+    *bias =
+        init.has_bias ? yk_parameter(graph, "bias", dtype, 1, dims, init.bias, in_features) : NULL;
+    return weight;
+}
+
 yk_value *yki_nn_linear(yk_value *x, const char *name, int64_t out_features, yki_layer_init init)
 {
     int64_t dims[YK_MAX_DIMS];
@@ -190,13 +201,8 @@ yk_value *yki_nn_linear(yk_value *x, const char *name, int64_t out_features, yki
         return x ? x : yki_no_operand(name ? name : "a layer");
     int64_t features = ndim > 1 ? dims[ndim - 1] : 1; /* otherwise yk_linear reports it */
     yk_graph *graph = yk_value_graph(x);
-    yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(graph, "weight", dtype, 2, (int64_t[]){out_features, features},
-                                    init.weight, 0);
-    yk_value *bias = init.has_bias
-                         ? yk_parameter(graph, "bias", dtype, 1, &out_features, init.bias, features)
-                         : NULL;
+    yk_value *bias, *weight = yki_nn_declare_linear(x, out_features, features, init, &bias);
     yk_value *y = yk_linear(x, weight, bias);
     yk_scope_pop(graph);
     return y;

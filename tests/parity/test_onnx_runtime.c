@@ -517,6 +517,25 @@ YK_TEST(masks_of_attention_are_translated)
     judge(make_model(yk_nn_linear(x, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* Both stacks, where padding is hidden from all attention. */
+YK_TEST(transformers_with_padding_are_translated)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *features = yk_input(graph, "features", YK_F32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *padding = yk_greater(features, yk_full_like(features, 0.3));
+    yk_value *x = yk_nn_embedding(tokens, "table", WORDS, 12);
+    yk_nn_transformer_options options = YK_NN_TRANSFORMER_OPTIONS_INIT;
+    options.num_heads = 2;
+    options.dim_feedforward = 16;
+    options.key_padding_mask = padding;
+    yk_value *memory = yk_nn_transformer_encoder(x, "encoder", 2, &options);
+    options.is_causal = options.final_norm = options.norm_first = true;
+    options.memory_key_padding_mask = padding;
+    x = yk_nn_transformer_decoder(x, memory, "decoder", 2, &options);
+    judge(make_model(yk_nn_linear(yk_flatten(x), "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 YK_TEST(a_network_may_have_several_inputs)
 {
     yk_value *images = images_of(16);

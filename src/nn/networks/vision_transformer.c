@@ -8,37 +8,18 @@
  * treat each token by itself. Sums and products are the same as torchvision's.
  */
 #include <yoke/networks.h>
-
-#include "nn/layers.h"
+#include <yoke/transformer.h>
 
 #include <stdio.h>
 
 #include "graph/operators.h"
+#include "nn/layers.h"
 
 typedef struct vit_config {
     int64_t patch, layers, heads, width, hidden;
 } vit_config;
 
 static const double eps = 1e-6;
-
-/* nn.MultiheadAttention of x with itself. (N, T, C) -> (N, T, C) */
-static yk_value *self_attention(yk_value *x, const vit_config *config)
-{
-    static const yki_layer_init init = {YK_INIT_KAIMING_UNIFORM, true, YK_INIT_ZEROS};
-    const int64_t dims[] = {3 * config->width, config->width};
-    yk_graph *graph = yk_value_graph(x);
-    yk_dtype dtype = yk_value_dtype(x);
-    yk_attention_options options = YK_ATTENTION_OPTIONS_INIT;
-    options.num_heads = config->heads;
-    yk_scope_push(graph, "self_attention");
-    yk_value *weight =
-        yk_parameter(graph, "in_proj_weight", dtype, 2, dims, YK_INIT_XAVIER_UNIFORM, 0);
-    yk_value *bias = yk_parameter(graph, "in_proj_bias", dtype, 1, dims, YK_INIT_ZEROS, 0);
-    x = yk_scaled_dot_product_attention(yk_linear(x, weight, bias), NULL, NULL, &options);
-    x = yki_nn_linear(x, "out_proj", config->width, init);
-    yk_scope_pop(graph);
-    return x;
-}
 
 static yk_value *mlp(yk_value *x, const vit_config *config)
 {
@@ -56,9 +37,12 @@ static yk_value *encoder_layer(yk_value *x, int64_t index, const vit_config *con
 {
     char name[32];
     yk_graph *graph = yk_value_graph(x);
+    yk_nn_multihead_attention_options options = YK_NN_MULTIHEAD_ATTENTION_OPTIONS_INIT;
+    options.num_heads = config->heads;
     snprintf(name, sizeof name, "encoder_layer_%lld", (long long)index);
     yk_scope_push(graph, name);
-    x = yk_add(x, self_attention(yk_nn_layer_norm(x, "ln_1", eps), config));
+    yk_value *normed = yk_nn_layer_norm(x, "ln_1", eps);
+    x = yk_add(x, yk_nn_multihead_attention(normed, NULL, NULL, "self_attention", &options));
     x = yk_add(x, mlp(yk_nn_layer_norm(x, "ln_2", eps), config));
     yk_scope_pop(graph);
     return x;
