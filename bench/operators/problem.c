@@ -226,6 +226,9 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("hardswish", yk_hardswish(x));
     OPERATOR("tanh", yk_tanh(x));
     OPERATOR("leaky_relu", yk_leaky_relu(x, 0.01));
+    OPERATOR("elu", yk_elu(x, 1));
+    OPERATOR("sin", yk_sin(x));
+    OPERATOR("cos", yk_cos(x));
     OPERATOR("exp", yk_exp(x));
     OPERATOR("log", yk_log(x));
     OPERATOR("abs", yk_abs(x));

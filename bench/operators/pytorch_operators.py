@@ -153,7 +153,7 @@ def forward_of(name, form, dtype, shape, other):
         return [x.contiguous(memory_format=before)], lambda x: x.contiguous(memory_format=after)
     call = {"scale": lambda x: x * 0.5, "dropout": lambda x: F.dropout(x, 0.5), "softmax": lambda x: F.softmax(x, -1),
             "log_softmax": lambda x: F.log_softmax(x, -1),
-            "mean_all": torch.mean, "sqrt": torch.sqrt, "randn_like": torch.randn_like, "exp": torch.exp, "log": torch.log, "abs": torch.abs, "square": lambda x: x**2,
+            "mean_all": torch.mean, "sqrt": torch.sqrt, "randn_like": torch.randn_like, "exp": torch.exp, "sin": torch.sin, "cos": torch.cos, "log": torch.log, "abs": torch.abs, "square": lambda x: x**2,
             "clamp": lambda x: torch.clamp(x, -0.5, 0.5), "add_scalar": lambda x: x + 0.5,
             "cast": lambda x: x.to(torch.bfloat16)}
     return [x], call.get(name) or getattr(F, name)

@@ -16,9 +16,9 @@ extern "C" {
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-/** x where it is above 0, alpha (exp(x) - 1) elsewhere (Clevert, Unterthiner, Hochreiter 2015);
- *  PyTorch's default of alpha is 1. */
-yk_value *yk_elu(yk_value *x, double alpha);
+/** 1.0507 yk_elu(x, 1.6733), whose results keep a mean of 0 and a variance of 1 through layers
+ *  (Klambauer et al. 2017). */
+yk_value *yk_selu(yk_value *x);
 /** log(1 + exp(x)), which is x from 20 on, as in PyTorch. */
 yk_value *yk_softplus(yk_value *x);
 /** log(sigmoid(x)) = -softplus(-x). */

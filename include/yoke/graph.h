@@ -288,6 +288,9 @@ yk_value *yk_tanh(yk_value *x);
 /** x where it is above 0, negative_slope x elsewhere (Maas, Hannun, Ng 2013); of any shape. The
  *  slope is at least 0 (PyTorch's default is 0.01). */
 yk_value *yk_leaky_relu(yk_value *x, double negative_slope);
+/** x where it is above 0, alpha (exp(x) - 1) elsewhere (Clevert, Unterthiner, Hochreiter 2015); of
+ *  any shape. alpha is finite (PyTorch's default is 1). */
+yk_value *yk_elu(yk_value *x, double alpha);
 /** a + b, broadcast as in NumPy and PyTorch: sizes are matched from the last dimension on, and a
  *  dimension that is 1 or missing on one side is repeated. The result can have no YK_BATCH but as
  *  its first dimension. */
@@ -327,6 +330,10 @@ yk_value *yk_exp(yk_value *x);
 /** The natural logarithm of x, of any shape: -INFINITY of 0, and NaN of less; float32 under
  *  autocast. */
 yk_value *yk_log(yk_value *x);
+/** The sine of x, in radians, of any shape. */
+yk_value *yk_sin(yk_value *x);
+/** The cosine of x, in radians, of any shape. */
+yk_value *yk_cos(yk_value *x);
 /** |x|, of any shape; its gradient at 0 is 0. */
 yk_value *yk_abs(yk_value *x);
 /** x to the power of a finite constant, as Tensor.pow: 2 squares, 0.5 is the square root, -0.5 is

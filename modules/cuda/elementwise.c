@@ -57,6 +57,8 @@ MAP(tanh);
 MAP(tanh_backward);
 MAP(leaky_relu);
 MAP(leaky_relu_backward);
+MAP(elu);
+MAP(elu_backward);
 MAP(abs);
 MAP(abs_backward);
 MAP(pow);
@@ -65,6 +67,8 @@ MAP(clamp);
 MAP(clamp_backward);
 MAP(exp);
 MAP(log);
+MAP(sin);
+MAP(cos);
 MAP(scale);
 MAP(add_scalar);
 

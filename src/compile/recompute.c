@@ -55,13 +55,13 @@ static life *life_of(const study *s, const yk_value *value)
 static bool is_cheap(const yki_op *op)
 {
     static const yki_op *const cheap[] = {
-        &yki_op_batch_norm, &yki_op_relu,      &yki_op_relu6,    &yki_op_gelu,
-        &yki_op_sigmoid,    &yki_op_silu,      &yki_op_add,      &yki_op_scale,
-        &yki_op_multiply,   &yki_op_hardswish, &yki_op_tanh,     &yki_op_leaky_relu,
-        &yki_op_cast,       &yki_op_exp,       &yki_op_log,      &yki_op_abs,
-        &yki_op_pow,        &yki_op_clamp,     &yki_op_subtract, &yki_op_divide,
-        &yki_op_add_scalar, &yki_op_maximum,   &yki_op_minimum,  &yki_op_compare,
-        &yki_op_masked_fill};
+        &yki_op_batch_norm,  &yki_op_relu,      &yki_op_relu6,    &yki_op_gelu,
+        &yki_op_sigmoid,     &yki_op_silu,      &yki_op_add,      &yki_op_scale,
+        &yki_op_multiply,    &yki_op_hardswish, &yki_op_tanh,     &yki_op_leaky_relu,
+        &yki_op_cast,        &yki_op_exp,       &yki_op_log,      &yki_op_abs,
+        &yki_op_pow,         &yki_op_clamp,     &yki_op_subtract, &yki_op_divide,
+        &yki_op_add_scalar,  &yki_op_maximum,   &yki_op_minimum,  &yki_op_compare,
+        &yki_op_masked_fill, &yki_op_elu,       &yki_op_sin,      &yki_op_cos};
     for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
         if (op == cheap[i])
             return true;

@@ -1,7 +1,7 @@
 /*
  * Functions of one number and their slopes, each slope below its function: relu, relu6, gelu,
- * sigmoid, silu, hardswish, tanh, leaky_relu, abs, pow, clamp. What backward reads besides dy is
- * the function's result y or its argument x, as the gradient rule (graph/activation.c) says. NaN
+ * sigmoid, silu, hardswish, tanh, leaky_relu, elu, abs, pow, clamp. What backward reads besides dy
+ * is the function's result y or its argument x, as the gradient rule (graph/activation.c) says. NaN
  * passes, as in PyTorch.
  *
  * Inline functions of YKI_REAL, with YKI_RULE(name) for their names; included once for each type.
@@ -97,6 +97,16 @@ YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu)(YKI_REAL x, YKI_REAL slope)
 YKI_HOST_DEVICE YKI_REAL YKI_RULE(leaky_relu_backward)(YKI_REAL dy, YKI_REAL y, YKI_REAL slope)
 {
     return y > 0 ? dy : slope * dy;
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(elu)(YKI_REAL x, YKI_REAL alpha)
+{
+    return x > 0 ? x : alpha * expm1(x);
+}
+
+YKI_HOST_DEVICE YKI_REAL YKI_RULE(elu_backward)(YKI_REAL dy, YKI_REAL x, YKI_REAL alpha)
+{
+    return x > 0 ? dy : dy * (alpha * exp(x));
 }
 
 YKI_HOST_DEVICE YKI_REAL YKI_RULE(abs)(YKI_REAL x)

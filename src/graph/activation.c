@@ -1,7 +1,7 @@
 /*
  * Functions of one number, which map each element on its own: activation functions (relu, relu6,
- * gelu, sigmoid, silu, hardswish, tanh, leaky_relu), and exp, log, abs, pow, clamp. The gradient
- * needs dy and, whichever says more, the input or the output.
+ * gelu, sigmoid, silu, hardswish, tanh, leaky_relu, elu), and exp, log, sin, cos, abs, pow, clamp.
+ * The gradient needs dy and, whichever says more, the input or the output.
  */
 #include <math.h>
 
@@ -24,17 +24,19 @@ static yk_status gradient_with(yk_graph *graph, const yki_node *node, yk_value *
     {                                                                                              \
         return gradient_with(graph, node, dout, needs, din, &yki_op_##backward, node->kept[0]);    \
     }
-/* The rules and the public function of a function without attributes. */
-#define DEFINE_WITH(name, backward, kept)                                                          \
+/* The shape rule and the public function of a function without attributes. */
+#define DEFINE_FUNCTION(name)                                                                      \
     yk_status yki_infer_##name(const yki_node *node, yki_shape *out)                               \
     {                                                                                              \
         return yki_infer_same(node, out);                                                          \
     }                                                                                              \
-    GRADIENT(name, backward, kept)                                                                 \
     yk_value *yk_##name(yk_value *x)                                                               \
     {                                                                                              \
         return yki_emit_one(x, &yki_op_##name, NULL);                                              \
     }
+#define DEFINE_WITH(name, backward, kept)                                                          \
+    DEFINE_FUNCTION(name)                                                                          \
+    GRADIENT(name, backward, kept)
 #define DEFINE(name, kept) DEFINE_WITH(name, name##_backward, kept)
 
 DEFINE(relu, out)
@@ -47,6 +49,27 @@ DEFINE(tanh, out)
 DEFINE(abs, in)
 DEFINE_WITH(exp, multiply, out)
 DEFINE_WITH(log, divide, in)
+
+/* ---- sin and cos: each is the other's slope -------------------------------------------------- */
+
+DEFINE_FUNCTION(sin)
+DEFINE_FUNCTION(cos)
+
+yk_status yki_gradient_sin(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                           const bool *needs, yk_value **din)
+{
+    yk_value *slope = yki_append_like(graph, &yki_op_cos, NULL, node->in, node->in[0]);
+    return gradient_with(graph, node, dout, needs, din, &yki_op_multiply, slope);
+}
+
+yk_status yki_gradient_cos(yk_graph *graph, const yki_node *node, yk_value *const *dout,
+                           const bool *needs, yk_value **din)
+{
+    yk_value *sine = yki_append_like(graph, &yki_op_sin, NULL, node->in, node->in[0]);
+    yk_value *slope =
+        yki_append_like(graph, &yki_op_scale, &(yki_attrs){.alpha = -1}, &sine, node->in[0]);
+    return gradient_with(graph, node, dout, needs, din, &yki_op_multiply, slope);
+}
 
 /* ---- leaky_relu: its result has the sign of x, since the slope is not negative --------------- */
 
@@ -65,6 +88,23 @@ yk_value *yk_leaky_relu(yk_value *x, double negative_slope)
 {
     yki_attrs attrs = {.alpha = negative_slope};
     return yki_emit_one(x, &yki_op_leaky_relu, &attrs);
+}
+
+/* ---- elu ------------------------------------------------------------------------------------- */
+
+yk_status yki_infer_elu(const yki_node *node, yki_shape *out)
+{
+    if (!isfinite(node->attrs.alpha))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "alpha is %g, expected a finite number",
+                         node->attrs.alpha);
+    return yki_infer_same(node, out);
+}
+
+GRADIENT(elu, elu_backward, in)
+
+yk_value *yk_elu(yk_value *x, double alpha)
+{
+    return yki_emit_one(x, &yki_op_elu, &(yki_attrs){.alpha = alpha});
 }
 
 /* ---- pow: the exponent is a constant --------------------------------------------------------- */

@@ -76,6 +76,7 @@ typedef struct yki_attrs {
                                   rotary_embedding: the position of the first token */
     int64_t count;             /* slice, pad: the size of the result */
     double alpha;              /* scale, and of attention's scores; leaky_relu: its slope below 0;
+                                  elu: minus its limit on the left;
                                   add_scalar: what is added; pow: the exponent; clamp: the least;
                                   rotary_embedding: the base; compare: where
                                   sides are equal; masked_fill: what is filled in */

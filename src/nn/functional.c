@@ -16,12 +16,6 @@ static yk_value *passed_on(yk_value *x, const char *who)
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-yk_value *yk_elu(yk_value *x, double alpha)
-{
-    yk_value *left = yk_add_scalar(yk_exp(yk_clamp(x, -INFINITY, 0)), -1);
-    return yk_add(yk_relu(x), yk_scale(left, alpha));
-}
-
 /* log(1 + x) of x >= 0. What 1 + x rounds away of a small x is added to first order. No gradient
  * passes through this correction. */
 static yk_value *log1p_of(yk_value *x)
@@ -29,6 +23,12 @@ static yk_value *log1p_of(yk_value *x)
     yk_value *sum = yk_add_scalar(x, 1);
     yk_value *lost = yk_subtract(x, yk_add_scalar(sum, -1));
     return yk_add(yk_log(sum), yk_detach(yk_divide(lost, sum)));
+}
+
+yk_value *yk_selu(yk_value *x)
+{
+    const double alpha = 1.6732632423543772848, scale = 1.0507009873554804934;
+    return yk_scale(yk_elu(x, alpha), scale);
 }
 
 yk_value *yk_softplus(yk_value *x)

@@ -62,7 +62,8 @@ void yki_onnx_write_silu(yki_onnx_graph *g, const yki_node *node, const char *ty
     yki_onnx_end_node(g, made);
 }
 
-void yki_onnx_write_leaky_relu(yki_onnx_graph *g, const yki_node *node, const char *type)
+/* leaky_relu, elu */
+void yki_onnx_write_alpha_attribute(yki_onnx_graph *g, const yki_node *node, const char *type)
 {
     size_t made = yki_onnx_begin_node(g, type, node->out[0], "");
     yki_onnx_add_operand(g, node->in[0]);

@@ -20,7 +20,7 @@ extern yki_onnx_translator yki_onnx_write_batch_norm, yki_onnx_write_layer_norm,
     yki_onnx_write_rms_norm, yki_onnx_write_group_norm;
 /* activation.c */
 extern yki_onnx_translator yki_onnx_write_relu6, yki_onnx_write_clamp, yki_onnx_write_gelu,
-    yki_onnx_write_silu, yki_onnx_write_leaky_relu, yki_onnx_write_with_alpha,
+    yki_onnx_write_silu, yki_onnx_write_alpha_attribute, yki_onnx_write_with_alpha,
     yki_onnx_write_softmax;
 /* pool.c, images of another size, sums and extremes too */
 extern yki_onnx_translator yki_onnx_write_pool, yki_onnx_write_adaptive_pool,

@@ -370,6 +370,21 @@ static yk_value *build_leaky_relu(yk_graph *graph, const conformance_case *c, yk
     return yk_leaky_relu(conformance_x(graph, c, dtype), fabs(c->alpha));
 }
 
+static yk_value *build_elu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_elu(conformance_x(graph, c, dtype), c->alpha);
+}
+
+static yk_value *build_sin(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_sin(conformance_x(graph, c, dtype));
+}
+
+static yk_value *build_cos(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    return yk_cos(conformance_x(graph, c, dtype));
+}
+
 static yk_value *build_abs(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     return yk_abs(conformance_x(graph, c, dtype));
@@ -691,6 +706,9 @@ const conformance_family families_elementwise[FAMILIES_ELEMENTWISE] = {
     {build_hardswish, wide_cases, WIDE_CASES},
     {build_tanh, wide_cases, WIDE_CASES},
     {build_leaky_relu, element_cases, ELEMENT_CASES},
+    {build_elu, element_cases, ELEMENT_CASES},
+    {build_sin, wide_cases, WIDE_CASES},
+    {build_cos, wide_cases, WIDE_CASES},
     {build_abs, element_cases, ELEMENT_CASES},
     {build_exp, wide_cases, WIDE_CASES},
     {build_log, element_cases, ELEMENT_CASES},

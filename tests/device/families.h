@@ -38,7 +38,7 @@ extern const conformance_family family_broadcast_add, family_broadcast_subtract,
 extern const conformance_family family_maximum, family_minimum, family_tied_maximum,
     family_tied_minimum, family_compare, family_masked_fill, family_kept;
 
-enum { FAMILIES_ELEMENTWISE = 21, FAMILIES_CONCAT = 5 /* among them */ };
+enum { FAMILIES_ELEMENTWISE = 24, FAMILIES_CONCAT = 5 /* among them */ };
 extern const conformance_family families_elementwise[FAMILIES_ELEMENTWISE];
 
 #endif

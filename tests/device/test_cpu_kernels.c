@@ -37,6 +37,10 @@ static void elementwise(check_case start)
                {&yki_op_tanh_backward, 2},
                {&yki_op_leaky_relu, 1},
                {&yki_op_leaky_relu_backward, 2},
+               {&yki_op_elu, 1},
+               {&yki_op_elu_backward, 2},
+               {&yki_op_sin, 1},
+               {&yki_op_cos, 1},
                {&yki_op_abs, 1},
                {&yki_op_abs_backward, 2},
                {&yki_op_exp, 1},
@@ -150,6 +154,17 @@ static double from_a_half_to_2(double share)
     return exp2(2 * share - 1);
 }
 
+static double negative(double share)
+{
+    return -exp2(60 * share - 30);
+}
+
+/* Around multiples of pi / 2 and up to where the vectors end. */
+static double turns(double share)
+{
+    return 8200 * (2 * share - 1);
+}
+
 static void curves(check_case start)
 {
     static const double exponents[] = {-2, -1.5, -1, -0.5, 0, 0.5, 1, 2, 3, 2.25};
@@ -158,13 +173,18 @@ static void curves(check_case start)
     precise(start, &yki_op_exp, 0, 3e-45, from_minus_106_to_90);
     precise(start, &yki_op_log, 0, 0, of_all_sizes);
     precise(start, &yki_op_log, 0, 0, from_a_half_to_2);
+    precise(start, &yki_op_elu, 1.5, 0, negative);
+    precise(start, &yki_op_sin, 0, 0, negative);
+    precise(start, &yki_op_cos, 0, 0, negative);
+    precise(start, &yki_op_sin, 0, 0, turns);
+    precise(start, &yki_op_cos, 0, 0, turns);
     for (size_t i = 0; i < sizeof exponents / sizeof *exponents; i++) {
         precise(start, &yki_op_pow, exponents[i], FLT_MIN, of_all_sizes);
         precise(start, &yki_op_pow, exponents[i], FLT_MIN, from_minus_106_to_90);
     }
 }
 
-YK_TEST(exp_log_and_pow_are_precise)
+YK_TEST(curves_are_precise)
 {
     check_everywhere(curves);
 }
@@ -191,9 +211,10 @@ static void nan_through(check_case start, const yki_op *op)
 static void activations_of_nan(check_case start)
 {
     static const yki_op *const ops[] = {
-        &yki_op_relu, &yki_op_relu6, &yki_op_sigmoid,    &yki_op_silu,    &yki_op_hardswish,
-        &yki_op_gelu, &yki_op_tanh,  &yki_op_leaky_relu, &yki_op_dropout, &yki_op_abs,
-        &yki_op_exp,  &yki_op_clamp, &yki_op_add_scalar};
+        &yki_op_relu,       &yki_op_relu6, &yki_op_sigmoid, &yki_op_silu,
+        &yki_op_hardswish,  &yki_op_gelu,  &yki_op_tanh,    &yki_op_leaky_relu,
+        &yki_op_dropout,    &yki_op_abs,   &yki_op_exp,     &yki_op_clamp,
+        &yki_op_add_scalar, &yki_op_elu,   &yki_op_sin,     &yki_op_cos};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         nan_through(start, ops[i]);
 }
@@ -240,14 +261,15 @@ static void infinity_through(check_case start, const yki_op *op, bool backward)
 static void activations_of_infinity(check_case start)
 {
     static const yki_op *const ops[] = {
-        &yki_op_relu, &yki_op_relu6,     &yki_op_gelu,       &yki_op_sigmoid, &yki_op_silu,
-        &yki_op_tanh, &yki_op_hardswish, &yki_op_leaky_relu, &yki_op_exp,     &yki_op_log,
-        &yki_op_abs,  &yki_op_pow,       &yki_op_clamp};
+        &yki_op_relu,  &yki_op_relu6, &yki_op_gelu,      &yki_op_sigmoid,
+        &yki_op_silu,  &yki_op_tanh,  &yki_op_hardswish, &yki_op_leaky_relu,
+        &yki_op_exp,   &yki_op_log,   &yki_op_abs,       &yki_op_pow,
+        &yki_op_clamp, &yki_op_elu,   &yki_op_sin,       &yki_op_cos};
     static const yki_op *const slopes[] = {
         &yki_op_relu_backward,      &yki_op_relu6_backward,      &yki_op_gelu_backward,
         &yki_op_sigmoid_backward,   &yki_op_silu_backward,       &yki_op_tanh_backward,
         &yki_op_hardswish_backward, &yki_op_leaky_relu_backward, &yki_op_abs_backward,
-        &yki_op_pow_backward,       &yki_op_clamp_backward};
+        &yki_op_pow_backward,       &yki_op_clamp_backward,      &yki_op_elu_backward};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         infinity_through(start, ops[i], false);
     for (size_t i = 0; i < sizeof slopes / sizeof *slopes; i++)

@@ -425,6 +425,10 @@ static const shape_case cases[] = {
      .number = -0.2,
      .expected = "negative_slope is -0.2, expected at least 0"},
     {"leaky_relu", {B, 3}, .number = INFINITY, .expected = "negative_slope is inf"},
+    {"elu", {B, 3}, .number = -0.5, .expected = "(N, 3)"},
+    {"elu", {B, 3}, .number = INFINITY, .expected = "alpha is inf, expected a finite number"},
+    {"sin", {B, 3, 8}, .expected = "(N, 3, 8)"},
+    {"cos", {5}, .expected = "(5)"},
     {"abs", {B, 3}, .expected = "(N, 3)"},
     {"exp", {B, 3, 8, 8}, .expected = "(N, 3, 8, 8)"},
     {"log", {5}, .expected = "(5)"},
@@ -733,7 +737,8 @@ static const struct {
                  {"tanh", yk_tanh}, {"softmax", yk_softmax},
                  {"abs", yk_abs},   {"randn_like", yk_randn_like},
                  {"exp", yk_exp},   {"log", yk_log},
-                 {"sqrt", yk_sqrt}, {"log_softmax", yk_log_softmax}};
+                 {"sqrt", yk_sqrt}, {"log_softmax", yk_log_softmax},
+                 {"sin", yk_sin},   {"cos", yk_cos}};
 
 static yk_value *attention(yk_graph *graph, yk_value *x, const shape_case *c)
 {
@@ -802,6 +807,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
         return yk_pad(x, (int64_t)c->number, c->other[0], c->other[1]);
     if (strcmp(c->call, "leaky_relu") == 0)
         return yk_leaky_relu(x, c->number);
+    if (strcmp(c->call, "elu") == 0)
+        return yk_elu(x, c->number);
     if (strcmp(c->call, "pow") == 0)
         return yk_pow(x, c->number);
     if (strcmp(c->call, "clamp") == 0)

@@ -318,7 +318,7 @@ static yk_value *all_operators(yk_value *x)
     x = yk_add(yk_max_pool2d_with(x, &rows_of_three), yk_avg_pool2d_with(across, &rows_of_three));
     yk_value *y = yk_relu6(yk_add(yk_nn_batch_norm(x, "bn2"), yk_silu(x)));
     y = yk_hardswish(yk_nn_batch_norm(yk_silu(yk_nn_batch_norm(y, "bn3")), "bn4"));
-    y = yk_leaky_relu(yk_tanh(y), 0.3);
+    y = yk_add(yk_leaky_relu(yk_tanh(y), 0.3), yk_multiply(yk_sin(y), yk_cos(yk_elu(y, 0.7))));
     y = yk_concat((yk_value *[]){yk_gelu(y), yk_multiply(yk_hardswish(x), yk_sigmoid(x))}, 2, 1);
     yk_value *z = yk_subtract(yk_log(yk_add_scalar(yk_exp(y), 1)), yk_abs(yk_clamp(y, -0.3, 0.6)));
     y = yk_add(y, yk_divide(z, yk_sqrt(yk_add_scalar(yk_pow(z, 2), 0.1))));

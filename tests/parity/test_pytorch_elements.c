@@ -85,6 +85,33 @@ YK_TEST(leaky_relu_is_pytorchs)
     operator_compare("leaky_relu", 27, build_leaky_relu);
 }
 
+static yk_value *build_elu(operator_case *c)
+{
+    yk_value *x = operator_image_or_features(c);
+    return yk_elu(x, 0.25 * (double)operator_between(&c->dice, -2, 6));
+}
+
+YK_TEST(elu_is_pytorchs)
+{
+    operator_compare("elu", 54, build_elu);
+}
+
+static yk_value *build_sin(operator_case *c)
+{
+    return yk_sin(operator_image_or_features(c));
+}
+
+static yk_value *build_cos(operator_case *c)
+{
+    return yk_cos(operator_image_or_features(c));
+}
+
+YK_TEST(sin_and_cos_are_pytorchs)
+{
+    operator_compare("sin", 55, build_sin);
+    operator_compare("cos", 56, build_cos);
+}
+
 /* What a value of these sizes can be added to: some sizes become 1, or are missing at the front. */
 static yk_value *broadcast_side(operator_case *c, const yk_value *x)
 {

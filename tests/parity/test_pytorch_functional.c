@@ -25,7 +25,7 @@ typedef struct function {
     {                                                                                              \
         return of;                                                                                 \
     }
-FUNCTION(elu, yk_elu(in->x, 0.7))
+FUNCTION(selu, yk_selu(in->x))
 FUNCTION(softplus, yk_softplus(in->x))
 FUNCTION(log_softplus, yk_log(yk_softplus(in->x)))
 FUNCTION(logsigmoid, yk_logsigmoid(in->x))
@@ -48,7 +48,7 @@ FUNCTION(where, yk_where(yk_less(in->x, in->other), in->x, yk_scale(in->other, 2
 FUNCTION(equal, yk_add(yk_equal(in->x, in->other), yk_minimum(in->x, in->other)))
 
 static const function functions[] = {
-    {"elu", call_elu},
+    {"selu", call_selu},
     {"softplus", call_softplus},
     {"log_softplus", call_log_softplus},
     {"logsigmoid", call_logsigmoid},

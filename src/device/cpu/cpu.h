@@ -56,8 +56,8 @@ extern const yki_kernel_impl yki_cpu_relu, yki_cpu_relu_backward, yki_cpu_gelu,
     yki_cpu_gelu_backward, yki_cpu_relu6, yki_cpu_relu6_backward, yki_cpu_sigmoid,
     yki_cpu_sigmoid_backward, yki_cpu_silu, yki_cpu_silu_backward, yki_cpu_hardswish,
     yki_cpu_hardswish_backward, yki_cpu_tanh, yki_cpu_tanh_backward, yki_cpu_leaky_relu,
-    yki_cpu_leaky_relu_backward, yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout,
-    yki_cpu_dropout_backward;
+    yki_cpu_leaky_relu_backward, yki_cpu_elu, yki_cpu_elu_backward, yki_cpu_sin, yki_cpu_cos,
+    yki_cpu_add, yki_cpu_scale, yki_cpu_cast, yki_cpu_dropout, yki_cpu_dropout_backward;
 extern const yki_kernel_impl yki_cpu_exp, yki_cpu_log, yki_cpu_abs, yki_cpu_abs_backward,
     yki_cpu_pow, yki_cpu_pow_backward, yki_cpu_clamp, yki_cpu_clamp_backward, yki_cpu_subtract,
     yki_cpu_divide, yki_cpu_add_scalar, yki_cpu_maximum, yki_cpu_minimum, yki_cpu_compare,

@@ -96,6 +96,9 @@ MAP(tanh_forward, YKI_MAP_TANH)
 MAP(tanh_backward, YKI_MAP_TANH_BACKWARD)
 MAP(leaky_relu, YKI_MAP_LEAKY_RELU)
 MAP(leaky_relu_backward, YKI_MAP_LEAKY_RELU_BACKWARD)
+MAP(elu, YKI_MAP_ELU)
+MAP(elu_backward, YKI_MAP_ELU_BACKWARD)
+MAP(sine, YKI_MAP_SIN)
 MAP(absolute, YKI_MAP_ABS)
 MAP(absolute_backward, YKI_MAP_ABS_BACKWARD)
 MAP(clamp_backward, YKI_MAP_CLAMP_BACKWARD)
@@ -118,6 +121,7 @@ MAP(scale, YKI_MAP_SCALE)
 MAP_AND_CLEAR(sigmoid, YKI_MAP_SIGMOID)
 MAP_AND_CLEAR(exponential, YKI_MAP_EXP)
 MAP_AND_CLEAR(logarithm, YKI_MAP_LOG)
+MAP_AND_CLEAR(cosine, YKI_MAP_COS)
 MAP_AND_CLEAR(power, YKI_MAP_POW)
 MAP_AND_CLEAR(power_backward, YKI_MAP_POW_BACKWARD)
 MAP_AND_CLEAR(clamp, YKI_MAP_CLAMP)
@@ -246,11 +250,15 @@ IMPL(tanh, 1, eltwise_supports, eltwise_prepare, tanh_forward);
 IMPL(tanh_backward, 1, eltwise_supports, eltwise_prepare, tanh_backward);
 IMPL(leaky_relu, 1, eltwise_supports, eltwise_prepare, leaky_relu);
 IMPL(leaky_relu_backward, 1, eltwise_supports, eltwise_prepare, leaky_relu_backward);
+IMPL(elu, 1, eltwise_supports, eltwise_prepare, elu);
+IMPL(elu_backward, 1, eltwise_supports, eltwise_prepare, elu_backward);
 IMPL(gelu, 1, eltwise_supports, eltwise_prepare, gelu);
 IMPL(gelu_backward, 1, eltwise_supports, eltwise_prepare, gelu_backward);
 IMPL(add, YKI_EITHER_SIDE, eltwise_supports, eltwise_prepare, add);
 IMPL(exp, 1, eltwise_supports, eltwise_prepare, exponential);
 IMPL(log, 1, eltwise_supports, eltwise_prepare, logarithm);
+IMPL(sin, 1, eltwise_supports, eltwise_prepare, sine);
+IMPL(cos, 1, eltwise_supports, eltwise_prepare, cosine);
 IMPL(abs, 1, eltwise_supports, eltwise_prepare, absolute);
 IMPL(abs_backward, 1, eltwise_supports, eltwise_prepare, absolute_backward);
 IMPL(pow, 1, eltwise_supports, eltwise_prepare, power);

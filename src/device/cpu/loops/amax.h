@@ -29,23 +29,9 @@ YKI_FORCE_INLINE float extreme_number(float x, float y, bool least)
     return (least ? x < y : x > y) || x != x ? x : y;
 }
 
-YKI_FORCE_INLINE bool has_nan(yki_lanes x)
-{
-#if defined(__AVX512F__) && YKI_WIDTH == 16
-    return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
-#elif defined(__AVX__) && YKI_WIDTH == 8
-    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
-#else
-    bool found = false;
-    for (int lane = 0; lane < YKI_WIDTH; lane++)
-        found = found || x[lane] != x[lane];
-    return found;
-#endif
-}
-
 YKI_FORCE_INLINE float extreme_lane(yki_lanes x, bool least)
 {
-    if (has_nan(x))
+    if (yki_any((yki_bits)(x != x)))
         return NAN;
     return least ? -largest_lane(-x) : largest_lane(x);
 }

@@ -195,10 +195,13 @@ typedef enum yki_map_op {
     YKI_MAP_HARDSWISH,           /* a relu6(a + 3) / 6 */
     YKI_MAP_TANH,                /* tanh(a) */
     YKI_MAP_LEAKY_RELU,          /* a where a > 0, alpha a elsewhere */
+    YKI_MAP_ELU,                 /* a where a > 0, alpha (exp(a) - 1) elsewhere */
     YKI_MAP_SCALE,               /* alpha a */
     YKI_MAP_ADD_SCALAR,          /* a + alpha */
     YKI_MAP_EXP,                 /* exp(a) */
     YKI_MAP_LOG,                 /* log(a) */
+    YKI_MAP_SIN,                 /* sin(a) */
+    YKI_MAP_COS,                 /* cos(a) */
     YKI_MAP_ABS,                 /* |a| */
     YKI_MAP_POW,                 /* a to the power of alpha */
     YKI_MAP_CLAMP,               /* min(max(a, alpha), beta) */
@@ -210,6 +213,7 @@ typedef enum yki_map_op {
     YKI_MAP_HARDSWISH_BACKWARD,  /* a times the slope of hardswish at b */
     YKI_MAP_TANH_BACKWARD,       /* a (1 - b^2): b is tanh's result */
     YKI_MAP_LEAKY_RELU_BACKWARD, /* a where b > 0, alpha a elsewhere */
+    YKI_MAP_ELU_BACKWARD,        /* a times the slope of elu at b */
     YKI_MAP_ABS_BACKWARD,        /* a times the sign of b, which is 0 at 0 */
     YKI_MAP_POW_BACKWARD,        /* a times the slope of pow at b */
     YKI_MAP_CLAMP_BACKWARD,      /* a where alpha <= b <= beta */

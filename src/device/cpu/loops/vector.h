@@ -110,6 +110,21 @@ YKI_FORCE_INLINE yki_lanes yki_zero_below(yki_lanes x, float limit, yki_lanes y)
 #endif
 }
 
+/* Whether a lane of what a comparison gave is true. */
+YKI_FORCE_INLINE bool yki_any(yki_bits mask)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX__) && YKI_WIDTH == 8
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+    uint32_t found = 0;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        found |= mask[lane];
+    return found != 0;
+#endif
+}
+
 /* By the sign of x, that of a zero or a NaN, too; it takes less time than a comparison. */
 YKI_FORCE_INLINE yki_lanes yki_select_by_sign(yki_lanes x, yki_lanes negative, yki_lanes positive)
 {
