@@ -17,7 +17,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /** Dimensions that a tensor can have. */
-#define YK_MAX_DIMS 4
+#define YK_MAX_DIMS 6
 
 /** The list of dtypes: X(name, bytes, PyTorch's name). */
 #define YK_DTYPE_LIST(X)                                                                           \

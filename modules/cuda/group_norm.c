@@ -13,9 +13,18 @@ enum { REDUCE, SETTLE, APPLY, MERGE };
 /* ---- how x is divided, which is all that the kernels' arguments have in common ----------------
  */
 
+/* Whether the pixels of a channel are next to each other: x is not (N, C), and no image. */
 static bool has_rows(const yki_operand *x)
 {
-    return x->ndim == 3;
+    return x->ndim != 2 && x->ndim != 4;
+}
+
+static int64_t pixels_of(const yki_operand *x)
+{
+    int64_t pixels = 1;
+    for (int d = 2; d < x->ndim; d++)
+        pixels *= x->dims[d];
+    return pixels;
 }
 
 static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_group_norm_args *args)
@@ -28,8 +37,9 @@ static yki_cuda_grid divide(const yki_cuda_kernel *k, yki_cuda_group_norm_args *
     args->eps = k->attrs.eps;
     args->slices = 1;
     if (has_rows(x)) {
-        args->at = (yki_cuda_columns){
-            .rows = x->dims[2], .slice = x->dims[2], .columns = (int32_t)channels};
+        const int64_t pixels = pixels_of(x);
+        args->at =
+            (yki_cuda_columns){.rows = pixels, .slice = pixels, .columns = (int32_t)channels};
         return yki_cuda_grid_of(args->samples * channels * 32);
     }
     const int64_t pixels = args->samples > 0 ? yki_cuda_rows(x) / args->samples : 0;
@@ -46,7 +56,7 @@ static bool has_vectors(const yki_operand *x)
     if (!has_rows(x))
         return yki_cuda_norm_width(x) > 1;
     const int width = yki_cuda_width(x->dtype);
-    return x->dims[2] % (width > YKI_CUDA_NORM ? YKI_CUDA_NORM : width) == 0;
+    return pixels_of(x) % (width > YKI_CUDA_NORM ? YKI_CUDA_NORM : width) == 0;
 }
 
 static yk_status find(yki_cuda_kernel *k, int stage, const char *name)

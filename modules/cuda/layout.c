@@ -103,10 +103,10 @@ IMPLEMENTATION(reorder, supports_reorder, prepare_reorder, run_reorder, 0);
 /* The length of a row, which is all of dimension dim with what lies within it in memory. */
 static int64_t row_of(const yki_operand *operand, int64_t dim)
 {
-    static const int in_memory[2][YK_MAX_DIMS] = {{0, 1, 2, 3}, {0, 2, 3, 1}};
+    static const int of_image[] = {0, 2, 3, 1};
     int64_t row = 1;
     for (int i = operand->ndim; i-- > 0;) {
-        const int d = in_memory[is_last(operand)][i];
+        const int d = is_last(operand) ? of_image[i] : i;
         row *= operand->dims[d];
         if (d == dim)
             break;

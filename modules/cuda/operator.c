@@ -43,11 +43,12 @@ static bool is_laid_out(const yki_operand *operand, yki_layout layout)
     return operand->ndim != 4 || operand->layout == layout;
 }
 
-/* That of the first operand of four dimensions. */
+/* That of the first operand of four dimensions or more, of which only those of four have a choice.
+ */
 static yki_layout layout_of(const yki_kernel_desc *desc)
 {
     for (int i = 0; i < desc->in_count; i++)
-        if (desc->in[i].ndim == 4)
+        if (desc->in[i].ndim >= 4)
             return desc->in[i].layout;
     return desc->out[0].layout;
 }

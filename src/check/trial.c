@@ -186,7 +186,9 @@ static yk_status fill(yki_trial *trial, const yki_node *node)
         trial->numbers[i] = yki_trial_numbers(value);
         if (!trial->numbers[i])
             return YK_ERROR_OUT_OF_MEMORY;
-        trial->plain[i] = value->kind == YKI_PARAMETER || value->kind == YKI_BUFFER;
+        trial->plain[i] =
+            value->kind == YKI_PARAMETER || value->kind == YKI_BUFFER ||
+            (value->kind == YKI_INPUT && !yki_dtype_is_float(value->dtype)); /* such as labels */
         if (!value->producer)
             fill_leaf(trial, value);
     }

@@ -37,11 +37,12 @@ static inline yki_attention_mask yki_attention_mask_of(const yki_operand *mask)
     if (mask->ndim < 0)
         return (yki_attention_mask){0};
     yki_broadcast_dims(mask->ndim, mask->dims, sizes);
-    return (yki_attention_mask){.samples = sizes[0],
-                                .heads = sizes[1],
-                                .queries = sizes[2],
-                                .keys = sizes[3],
-                                .block = mask->layout == YKI_CHANNELS_LAST ? sizes[1] : 1};
+    const int64_t *last = sizes + YK_MAX_DIMS - 4; /* all others are 1 */
+    return (yki_attention_mask){.samples = last[0],
+                                .heads = last[1],
+                                .queries = last[2],
+                                .keys = last[3],
+                                .block = mask->layout == YKI_CHANNELS_LAST ? last[1] : 1};
 }
 
 /* Of the operator or its gradient. */

@@ -43,16 +43,19 @@ yk_status yki_gradient_linear(yk_graph *graph, const yki_node *node, yk_value *c
     return YK_OK;
 }
 
-/* As a node, of up to three dimensions: devices keep values of four in the order of images. */
+/* As a node, of up to three dimensions: devices may keep values of four in the order of images. */
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias)
 {
     int64_t dims[YK_MAX_DIMS], sizes[YK_MAX_DIMS];
-    bool fits =
-        yk_value_shape(x, dims) == 4 && yk_value_shape(weight, sizes) == 2 && sizes[1] == dims[3];
+    const int ndim = yk_value_shape(x, dims), last = ndim - 1;
+    bool fits = ndim > 3 && yk_value_shape(weight, sizes) == 2 && sizes[1] == dims[last];
     if (fits)
-        x = yk_reshape(x, 3, (int64_t[]){dims[0], dims[1] * dims[2], dims[3]});
+        x = yk_reshape(x, 3, (int64_t[]){dims[0], -1, dims[last]});
     yk_value *y = yki_emit(&yki_op_linear, &(yki_attrs){0}, (yk_value *[]){x, weight, bias});
-    return fits ? yk_reshape(y, 4, (int64_t[]){dims[0], dims[1], dims[2], -1}) : y;
+    if (!fits)
+        return y;
+    dims[last] = -1;
+    return yk_reshape(y, ndim, dims);
 }
 
 yk_status yki_infer_flatten(const yki_node *node, yki_shape *out)

@@ -192,6 +192,45 @@ yk_value *yk_stack(yk_value *const *values, int count, int64_t dim)
     return y;
 }
 
+static yk_value *refuse_shuffle(yk_value *x, const char *who, const char *what, int64_t factor)
+{
+    char text[96];
+    return yki_emit_error(x, who,
+                          yki_error(YK_ERROR_INVALID_SHAPE,
+                                    "input has shape %s, expected (N, C, H, W) with %s of %lld",
+                                    yki_shape_text(x, text, sizeof text), what, (long long)factor));
+}
+
+yk_value *yk_pixel_shuffle(yk_value *x, int64_t upscale_factor)
+{
+    int64_t dims[YK_MAX_DIMS];
+    const int ndim = yk_value_shape(x, dims);
+    const int64_t r = upscale_factor;
+    if (ndim < 0)
+        return passed_on(x, "pixel_shuffle");
+    if (ndim != 4 || !yki_in_range(r, 1) || dims[1] % (r * r) != 0)
+        return refuse_shuffle(x, "pixel_shuffle", "channels in multiples of the square", r);
+    const int64_t channels = dims[1] / (r * r), rows = dims[2], columns = dims[3];
+    x = yk_reshape(x, 6, (int64_t[]){dims[0], channels, r, r, rows, columns});
+    x = yk_permute(x, 6, (int64_t[]){0, 1, 4, 2, 5, 3});
+    return yk_reshape(x, 4, (int64_t[]){dims[0], channels, rows * r, columns * r});
+}
+
+yk_value *yk_pixel_unshuffle(yk_value *x, int64_t downscale_factor)
+{
+    int64_t dims[YK_MAX_DIMS];
+    const int ndim = yk_value_shape(x, dims);
+    const int64_t r = downscale_factor;
+    if (ndim < 0)
+        return passed_on(x, "pixel_unshuffle");
+    if (ndim != 4 || !yki_in_range(r, 1) || dims[2] % r != 0 || dims[3] % r != 0)
+        return refuse_shuffle(x, "pixel_unshuffle", "rows and columns in multiples", r);
+    const int64_t rows = dims[2] / r, columns = dims[3] / r;
+    x = yk_reshape(x, 6, (int64_t[]){dims[0], dims[1], rows, r, columns, r});
+    x = yk_permute(x, 6, (int64_t[]){0, 1, 3, 5, 2, 4});
+    return yk_reshape(x, 4, (int64_t[]){dims[0], dims[1] * r * r, rows, columns});
+}
+
 /* ---- norms and similarities ------------------------------------------------------------------ */
 
 /* x, divided by its norm over the dimension, which is at least eps: where it is less, the norm has

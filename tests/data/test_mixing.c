@@ -200,7 +200,7 @@ static yk_status load_numbers(yk_loader **loader, yk_dtype dtype, int ndim, cons
         {.data = labels, .dtype = YK_I32, .ndim = 1, .dims = {4}}};
     yk_dataset *dataset;
     if (ndim == 3)
-        memcpy(tensors[0].dims, (int64_t[]){4, 2, 2, 2}, sizeof tensors[0].dims);
+        memcpy(tensors[0].dims, (int64_t[]){4, 2, 2, 2}, 4 * sizeof *tensors[0].dims);
     for (int i = 0; i < 32; i++)
         yk_tensor_set(&tensors[0], i, floor(i / 8.0));
     assert_ok(yk_tensor_dataset_create(&dataset, names, tensors, 2, 2));

@@ -3,6 +3,7 @@
 
 #include "check/trial.h"
 #include "harness.h"
+#include "tensor/tensor.h"
 
 /* What a case's functions get. */
 typedef struct row_of_family {
@@ -60,17 +61,18 @@ static void describe(const conformance_case *c, char *label, size_t size)
                                               [YKI_FUSED_RELU6] = ", relu6",
                                               [YKI_FUSED_SILU] = ", silu",
                                               [YKI_FUSED_HARDSWISH] = ", hardswish"};
+    char x[96], other[96];
     snprintf(label, size,
-             "x (%lld, %lld, %lld, %lld), other (%lld, %lld, %lld, %lld), filters %lld, dim %lld, "
+             "x %s, other %s, filters %lld, dim %lld, "
              "kernel %lldx%lld, stride %lldx%lld, padding %lldx%lld, dilation %lldx%lld, groups "
              "%lld, p %g%s%s%s%s%s%s",
-             (long long)c->x[0], (long long)c->x[1], (long long)c->x[2], (long long)c->x[3],
-             (long long)c->other[0], (long long)c->other[1], (long long)c->other[2],
-             (long long)c->other[3], (long long)c->filters, (long long)c->dim,
-             (long long)c->kernel[0], (long long)c->kernel[1], (long long)c->stride,
-             (long long)c->column_stride, (long long)c->padding, (long long)c->column_padding,
-             (long long)c->dilation, (long long)c->column_dilation, (long long)c->groups, c->p,
-             activations[c->activation], c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
+             yki_dims_text(x, sizeof x, conformance_rank(c->x), c->x),
+             yki_dims_text(other, sizeof other, conformance_rank(c->other), c->other),
+             (long long)c->filters, (long long)c->dim, (long long)c->kernel[0],
+             (long long)c->kernel[1], (long long)c->stride, (long long)c->column_stride,
+             (long long)c->padding, (long long)c->column_padding, (long long)c->dilation,
+             (long long)c->column_dilation, (long long)c->groups, c->p, activations[c->activation],
+             c->residual ? ", residual" : "", c->dy2 ? ", dy2" : "",
              c->evaluation ? ", evaluation" : "", c->ceil_mode ? ", ceil_mode" : "",
              c->skips_padding ? ", padding not counted" : "");
 }

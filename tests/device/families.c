@@ -28,8 +28,9 @@ static yk_value *build_linear(yk_graph *graph, const conformance_case *c, yk_dty
 }
 
 static const conformance_case flatten_cases[] = {
-    {.x = {1, 1, 1, 1}},  {.x = {2, 3, 4, 5}},  {.x = {2, 16, 1, 1}}, {.x = {3, 17, 1, 1}},
-    {.x = {2, 40, 3, 2}}, {.x = {1, 24, 4, 4}}, {.x = {2, 64, 2, 3}}, {.x = {3, 7}},
+    {.x = {1, 1, 1, 1}},    {.x = {2, 3, 4, 5}},       {.x = {2, 16, 1, 1}}, {.x = {3, 17, 1, 1}},
+    {.x = {2, 40, 3, 2}},   {.x = {1, 24, 4, 4}},      {.x = {2, 64, 2, 3}}, {.x = {3, 7}},
+    {.x = {2, 4, 5, 2, 6}}, {.x = {2, 4, 2, 2, 3, 5}},
 };
 
 static yk_value *build_flatten(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -48,6 +49,8 @@ static const conformance_case reshape_cases[] = {
     {.x = {3, 14}, .other = {3, 7, 2}},
     {.x = {5}, .other = {5, 1, 1}},
     {.x = {4, 1}, .other = {4}},
+    {.x = {2, 240}, .other = {2, 4, 5, 2, 6}},
+    {.x = {2, 240}, .other = {2, 4, 2, 2, 3, 5}},
 };
 
 static yk_value *build_reshape(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -71,6 +74,10 @@ static const conformance_case permute_cases[] = {
     {.x = {2, 37, 16, 24}, .other = {1, 3, 4, 2}},
     {.x = {6, 21, 16, 5}, .other = {3, 2, 1, 4}}, /* the channels stay */
     {.x = {3, 40, 1, 1}, .other = {3, 1, 4, 2}},
+    {.x = {2, 5, 3, 4, 7}, .other = {1, 3, 5, 2, 4}},
+    {.x = {2, 3, 2, 2, 5, 7}, .other = {1, 2, 5, 3, 6, 4}},  /* pixel_shuffle */
+    {.x = {2, 3, 4, 5, 2, 6}, .other = {1, 3, 5, 4, 6, 2}},  /* patches as rows */
+    {.x = {2, 3, 8, 3, 8, 16}, .other = {1, 2, 4, 3, 5, 6}}, /* windows */
 };
 
 static yk_value *build_permute(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -328,6 +335,7 @@ static const conformance_case element_cases[] = {
     {.x = {2, 40, 5, 7}, .alpha = -1, .p = 0.2},
     {.x = {2, 40, 5, 7}, .alpha = 1, .p = 0.2, .evaluation = true},
     {.x = {4, 64, 6, 6}, .alpha = 1.0 / 9, .p = 0},
+    {.x = {2, 3, 2, 4, 3, 5}, .alpha = -0.5, .p = 0.4},
 };
 
 static yk_value *build_relu(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -488,6 +496,9 @@ static const conformance_case broadcast_cases[] = {
     {.x = {700, 10}, .other = {10}},
     {.x = {3, 5000}, .other = {5000}},
     {.x = {3, 5000}, .other = {3, 1}},
+    {.x = {2, 3, 4, 5, 6}, .other = {3, 1, 5, 1}},
+    {.x = {2, 1, 4, 1, 6, 3}, .other = {2, 3, 1, 5, 6, 1}},
+    {.x = {4, 1, 1, 3}, .other = {2, 3, 1, 5, 2, 1}},
 };
 
 /* Few elements: central differences of sides that differ by less than a step are not gradients. */
@@ -559,6 +570,8 @@ static const conformance_case concat_cases[] = {
     {.x = {2, 3, 3, 4}, .dim = 1, .filters = 5, .values = 3},
     {.x = {2, 16, 3, 4}, .dim = 1, .filters = 17, .values = 5},
     {.x = {2, 3, 4}, .dim = 1, .filters = 2, .values = 8},
+    {.x = {2, 3, 4, 2, 3}, .dim = 2, .filters = 5, .values = 3},
+    {.x = {2, 3, 4, 2, 3, 7}, .dim = 5, .filters = 2},
     {.x = {3, 5}, .dim = 1, .filters = 7},
     {.x = {1, 3, 4, 5}, .dim = 1, .filters = 2},
     {.x = {2, 16, 3, 4}, .dim = 1, .filters = 32},
@@ -595,6 +608,7 @@ static yk_value *build_concat(yk_graph *graph, const conformance_case *c, yk_dty
 static const conformance_case slice_cases[] = {
     {.x = {3, 5}, .dim = 1, .other = {0, 1}},
     {.x = {2, 65, 24}, .dim = 1, .other = {0, 1}},
+    {.x = {2, 3, 5, 2, 3, 7}, .dim = 2, .other = {1, 3}},
     {.x = {2, 16, 32}, .dim = 1, .other = {8, 8}},
     {.x = {2, 5, 3, 4}, .dim = 1, .other = {1, 3}},
     {.x = {2, 40, 3, 4}, .dim = 1, .other = {16, 16}},
@@ -618,6 +632,7 @@ static yk_value *build_slice(yk_graph *graph, const conformance_case *c, yk_dtyp
 static const conformance_case pad_cases[] = {
     {.x = {3, 5}, .dim = 1, .other = {1, 0}},
     {.x = {2, 64, 24}, .dim = 1, .other = {1, 0}},
+    {.x = {2, 3, 5, 2, 3}, .dim = 3, .other = {1, 3}},
     {.x = {2, 16, 32}, .dim = 1, .other = {8, 8}},
     {.x = {2, 5, 3, 4}, .dim = 1, .other = {1, 3}},
     {.x = {2, 16, 3, 4}, .dim = 1, .other = {16, 8}},

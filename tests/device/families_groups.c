@@ -6,6 +6,7 @@
 static const conformance_case group_norm_cases[] = {
     {.x = {2, 4, 3, 5}, .groups = 2}, /* plain on the cpu device */
     {.x = {3, 16, 5, 7}, .groups = 4},
+    {.x = {2, 6, 3, 2, 5}, .groups = 3},
     {.x = {2, 32, 4, 4}, .groups = 32},
     {.x = {3, 20, 5, 7}, .groups = 5},
     {.x = {2, 20, 5, 7}, .groups = 1},

@@ -23,6 +23,7 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {3, 16, 5, 5}, .weighted = true, .smoothing = 0.2},
     {.x = {2, 7, 33, 40}, .ignored = 1, .weighted = true, .sum = true, .smoothing = 0.3},
     {.x = {2, 6, 45}, .weighted = true},
+    {.x = {2, 5, 3, 4, 2}, .ignored = 1, .weighted = true}, /* voxels */
     {.x = {5, 6, 1, 1}, .smoothing = 0.1},
     {.x = {2, 21, 17, 19}, .ignored = 3, .smoothing = 0.1}, /* strips */
     {.x = {2, 7, 5}, .classes = 5, .last = true},
@@ -50,7 +51,7 @@ static yk_value *cross_entropy_of(const conformance_case *c, yk_value *logits, y
 static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
 {
     yk_value *logits = conformance_x(graph, c, dtype);
-    const int64_t dims[] = {c->x[0], c->x[c->last ? 1 : 2], c->x[3]};
+    const int64_t dims[] = {c->x[0], c->x[c->last ? 1 : 2], c->x[3], c->x[4], c->x[5]};
     return cross_entropy_of(c, logits,
                             yk_input(graph, "labels", YK_I32, conformance_rank(c->x) - 1, dims));
 }
@@ -86,7 +87,7 @@ static const conformance_case row_cases[] = {
     {.x = {1, 2}},       {.x = {3, 17}, .spread = 8},  {.x = {5, 64}},
     {.x = {2, 7, 33}},   {.x = {40, 9, 100}},          {.x = {6}},
     {.x = {2, 3, 5, 4}}, {.x = {2, 20, 5, 7}}, /* the latter is blocked on cpu */
-    {.x = {200, 48}},    {.x = {4, 9}, .spread = 300},
+    {.x = {200, 48}},    {.x = {4, 9}, .spread = 300}, {.x = {2, 3, 4, 2, 9}},
 };
 
 /* Norms over several dimensions. */
@@ -160,11 +161,12 @@ FAMILY_OF(reduce_loss, build_reduce_loss, mse_loss_cases);
 
 /* `filters`: the dimension. The node that yk_sum appends first. */
 static const conformance_case sum_cases[] = {
-    {.x = {1, 1}, .filters = 1},        {.x = {3, 17}, .filters = 1},
-    {.x = {2, 3, 5, 4}, .filters = 1},  {.x = {2, 3, 5, 4}, .filters = 2},
-    {.x = {2, 40, 5, 7}, .filters = 1}, {.x = {2, 40, 5, 7}, .filters = 3},
-    {.x = {3, 2000}, .filters = 1},     {.x = {2, 300, 24}, .filters = 1},
-    {.x = {2, 24, 300}, .filters = 2},  {.x = {4, 64, 6, 6}, .filters = 2},
+    {.x = {1, 1}, .filters = 1},          {.x = {3, 17}, .filters = 1},
+    {.x = {2, 3, 5, 4}, .filters = 1},    {.x = {2, 3, 5, 4}, .filters = 2},
+    {.x = {2, 3, 4, 2, 5}, .filters = 2}, {.x = {2, 3, 2, 4, 3, 5}, .filters = 4},
+    {.x = {2, 40, 5, 7}, .filters = 1},   {.x = {2, 40, 5, 7}, .filters = 3},
+    {.x = {3, 2000}, .filters = 1},       {.x = {2, 300, 24}, .filters = 1},
+    {.x = {2, 24, 300}, .filters = 2},    {.x = {4, 64, 6, 6}, .filters = 2},
 };
 
 static yk_value *build_sum(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
@@ -181,6 +183,7 @@ FAMILY(sum, build_sum);
 static const conformance_case amax_cases[] = {
     {.x = {1, 1}, .dim = 1},
     {.x = {3, 17}, .dim = 1},
+    {.x = {2, 3, 4, 2, 5, 3}, .dim = 3, .ties = true},
     {.x = {7, 200}, .dim = 1, .ties = true},
     {.x = {6}, .dim = 0},
     {.x = {5, 9}, .dim = 0},

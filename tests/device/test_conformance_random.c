@@ -250,12 +250,24 @@ static void draw_image(drawing *d, conformance_case *c)
     c->x[3] = draw_side(d);
 }
 
-/* From one to four dimensions. */
+/* More dimensions, of few places, at the end. */
+static void draw_more_dims(drawing *d, conformance_case *c)
+{
+    for (int64_t i = 2; i < 4; i++)
+        c->x[i] = draw(d, 1, 6);
+    for (int64_t i = 4; i < draw(d, 5, YK_MAX_DIMS); i++)
+        c->x[i] = draw(d, 1, 6);
+}
+
+/* From one to all dimensions. */
 static void draw_any_shape(drawing *d, conformance_case *c)
 {
     draw_image(d, c);
-    for (int64_t i = draw(d, 1, 4); i < 4; i++)
+    const int64_t ndim = draw(d, 1, 5);
+    for (int64_t i = ndim; i < 4; i++)
         c->x[i] = 0;
+    if (ndim > 4)
+        draw_more_dims(d, c);
 }
 
 /* Of few values dx is nearly nothing, the difference of things as large as dy. */
@@ -366,8 +378,10 @@ static void draw_norm(drawing *d, conformance_case *c)
 static void draw_broadcast(drawing *d, conformance_case *c)
 {
     draw_image(d, c);
-    int64_t first = draw(d, 0, 3);
-    for (int64_t i = first; i < 4; i++)
+    if (draw(d, 0, 3) == 0)
+        draw_more_dims(d, c);
+    const int64_t ndim = conformance_rank(c->x), first = draw(d, 0, ndim - 1);
+    for (int64_t i = first; i < ndim; i++)
         c->other[i - first] = draw(d, 0, 1) ? 1 : c->x[i];
 }
 
@@ -380,7 +394,7 @@ static void draw_tied(drawing *d, conformance_case *c)
     c->p = (double)draw(d, 0, 1);
 }
 
-/* A value of 1 to 4 dimensions, and one of these: most often channels. */
+/* A value, and one of its dimensions: most often channels. */
 static void draw_dim(drawing *d, conformance_case *c)
 {
     draw_any_shape(d, c);

@@ -1,6 +1,8 @@
 /* Kernels of the cpu device that walk in another order through tensors which no cache holds. */
 #include "cpu_check.h"
 
+enum { DIMS = 4 };
+
 static check_case start(const yki_op *op, yk_dtype dtype, bool blocked, int threads)
 {
     int block = check_has_block(16) ? 16 : check_has_block(8) ? 8 : 4;
@@ -17,20 +19,20 @@ static check_case start(const yki_op *op, yk_dtype dtype, bool blocked, int thre
 static void check_permutation(const int64_t *x, const int64_t *order, yk_dtype dtype, int threads)
 {
     check_case c = start(&yki_op_permute, dtype, false, threads);
-    int64_t y[YK_MAX_DIMS];
-    for (int d = 0; d < YK_MAX_DIMS; d++) {
+    int64_t y[DIMS];
+    for (int d = 0; d < DIMS; d++) {
         c.attrs.dims[d] = order[d];
         y[d] = x[order[d]];
     }
-    check_in(&c, dtype, YK_MAX_DIMS, x, 1, 0);
-    check_out(&c, dtype, YK_MAX_DIMS, y);
+    check_in(&c, dtype, DIMS, x, 1, 0);
+    check_out(&c, dtype, DIMS, y);
     check(&c);
 }
 
 YK_TEST(large_permutations_equal_ref)
 {
     static const struct {
-        int64_t x[YK_MAX_DIMS], order[YK_MAX_DIMS];
+        int64_t x[DIMS], order[DIMS];
         yk_dtype dtype;
     } cases[] = {
         {{3, 197, 75, 48}, {0, 2, 1, 3}, YK_F32},  {{3, 75, 197, 48}, {0, 2, 1, 3}, YK_F32},
@@ -46,15 +48,15 @@ YK_TEST(large_permutations_equal_ref)
 YK_TEST(large_sums_of_broadcast_sides_equal_ref)
 {
     static const int64_t x[] = {3, 40, 165, 160},
-                         sides[][YK_MAX_DIMS] = {
+                         sides[][DIMS] = {
                              {1, 40, 1, 1}, {3, 1, 165, 160}, {1, 40, 165, 160}, {3, 40, 1, 1}};
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
         for (int blocked = 0; blocked < 2; blocked++)
             for (int threads = 1; threads <= 3; threads += 2) {
                 check_case c = start(&yki_op_add, YK_F32, blocked, threads);
-                check_in(&c, YK_F32, YK_MAX_DIMS, x, 1, 0);
-                check_in(&c, YK_F32, YK_MAX_DIMS, sides[i], 1, 0);
-                check_out(&c, YK_F32, YK_MAX_DIMS, x);
+                check_in(&c, YK_F32, DIMS, x, 1, 0);
+                check_in(&c, YK_F32, DIMS, sides[i], 1, 0);
+                check_out(&c, YK_F32, DIMS, x);
                 check(&c);
             }
 }

@@ -253,7 +253,7 @@ YK_TEST(numbers_that_cannot_be_given_are_refused)
         {YK_ERROR_INVALID_ARGUMENT, "attn.mask: the tensor has no data: NULL"},
         {YK_ERROR_INVALID_SHAPE, "attn.mask: dimension 0 is 0, expected 1 or more"},
         {YK_ERROR_INVALID_SHAPE, "attn.mask: dimension 0 is -1, expected 1 or more"},
-        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: expected 0 to 4 dimensions, not 5"},
+        {YK_ERROR_INVALID_ARGUMENT, "attn.mask: expected 0 to 6 dimensions, not 7"},
         {YK_ERROR_INVALID_ARGUMENT, "attn.mask: there is no dtype 99"},
         {YK_ERROR_INVALID_ARGUMENT, "attn.mask: the tensor is in the memory of a device: copy it "
                                     "with yk_tensor_read"},
@@ -261,7 +261,7 @@ YK_TEST(numbers_that_cannot_be_given_are_refused)
     bad[0].data = NULL;
     bad[1].dims[0] = 0;
     bad[2].dims[0] = YK_BATCH;
-    bad[3].ndim = 5;
+    bad[3].ndim = 7;
     bad[4].dtype = (yk_dtype)99;
     bad[5].device = (yk_device *)numbers;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -404,8 +404,8 @@ YK_TEST(only_an_input_has_a_symbolic_batch)
                  "x: dimension 1 is -1");
     yk_graph_destroy(graph);
     graph = yk_graph_create();
-    assert_error(yk_input(graph, "x", YK_F32, 5, (int64_t[]){1, 1, 1, 1, 1}),
-                 YK_ERROR_INVALID_ARGUMENT, "x: expected 0 to 4 dimensions, not 5");
+    assert_error(yk_input(graph, "x", YK_F32, 7, (int64_t[]){1, 1, 1, 1, 1, 1, 1}),
+                 YK_ERROR_INVALID_ARGUMENT, "x: expected 0 to 6 dimensions, not 7");
     yk_graph_destroy(graph);
 }
 

@@ -27,7 +27,7 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_glu(x_of(3), 3), "glu: input has shape (N, 5, 4), which has no dimension 3");
     refused(yk_unsqueeze(x_of(2), 0), "unsqueeze: input has shape (N, 5), to which dimension 0");
     refused(yk_unsqueeze(x_of(2), 4), "to which dimension 4 cannot be added");
-    refused(yk_unsqueeze(x_of(4), 1), "of at most 4");
+    refused(yk_unsqueeze(yk_unsqueeze(yk_unsqueeze(x_of(4), 1), 1), 1), "of at most 6");
     refused(yk_squeeze(x_of(3), 1), "squeeze: input has shape (N, 5, 4), expected a size of 1");
     refused(yk_squeeze(x_of(3), 0), "after the first");
     refused(yk_squeeze(x_of(3), 3), "in dimension 3");
@@ -39,6 +39,14 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_select(x_of(3), 0, 1), "batch");
     refused(yk_roll(x_of(3), 1, 0), "roll: input has shape (N, 5, 4), of which dimension 0 is");
     refused(yk_roll(x_of(3), 1, 3), "which has no dimension 3");
+    refused(yk_pixel_shuffle(x_of(4), 2),
+            "pixel_shuffle: input has shape (N, 5, 4, 3), expected (N, C, H, W) with channels in "
+            "multiples of the square of 2");
+    refused(yk_pixel_shuffle(x_of(4), 0), "of the square of 0");
+    refused(yk_pixel_shuffle(x_of(3), 1), "input has shape (N, 5, 4), expected");
+    refused(yk_pixel_unshuffle(x_of(4), 2),
+            "pixel_unshuffle: input has shape (N, 5, 4, 3), expected (N, C, H, W) with rows and "
+            "columns in multiples of 2");
     refused(yk_normalize(x_of(3), 0), "batch");
     refused(yk_logsumexp(x_of(3), 3), "no dimension 3");
     yk_value *x = x_of(2),
@@ -63,6 +71,8 @@ YK_TEST(no_value_is_refused)
     refused(yk_transpose(NULL, 1, 2), "NULL");
     refused(yk_select(NULL, 1, 0), "NULL");
     refused(yk_roll(NULL, 1, 1), "NULL");
+    refused(yk_pixel_shuffle(NULL, 2), "NULL");
+    refused(yk_pixel_unshuffle(NULL, 2), "NULL");
     refused(yk_stack(NULL, 1, 0), "NULL");
     refused(yk_stack((yk_value *[]){NULL}, 1, 1), "NULL");
     refused(yk_normalize(NULL, 1), "NULL");

@@ -28,6 +28,8 @@ FUNCTIONS = {
     "transpose": lambda x, other, weight: x.transpose(1, -1),
     "select": lambda x, other, weight: x[:, -2],
     "roll": lambda x, other, weight: torch.cat([x.roll(2, 1), x.roll(-13, -1), x.roll(6, 1)], 1),
+    "pixel_shuffle": lambda x, other, weight: F.pixel_shuffle(x[:, :, :4].reshape(4, 8, 3, 1), 2),
+    "pixel_unshuffle": lambda x, other, weight: F.pixel_unshuffle(x[:, :, :4].reshape(4, 2, 6, 2), 2),
     "stack": lambda x, other, weight: torch.stack([x, other, x], 2),
     "normalize": lambda x, other, weight: F.normalize(x, dim=1),
     "cosine_similarity": lambda x, other, weight: F.cosine_similarity(x, other, -1),

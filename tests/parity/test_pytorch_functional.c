@@ -20,6 +20,12 @@ typedef struct function {
     yk_value *(*call)(const operands *in);
 } function;
 
+/* Of the first four columns of x. */
+static yk_value *image_of(yk_value *x, int64_t channels, int64_t rows, int64_t columns)
+{
+    return yk_reshape(yk_slice(x, 2, 0, 4), 4, (int64_t[]){-1, channels, rows, columns});
+}
+
 #define FUNCTION(name, of)                                                                         \
     static yk_value *call_##name(const operands *in)                                               \
     {                                                                                              \
@@ -40,6 +46,8 @@ FUNCTION(select, yk_select(in->x, 1, -2))
 FUNCTION(roll, yk_concat((yk_value *[]){yk_roll(in->x, 2, 1), yk_roll(in->x, -13, -1),
                                         yk_roll(in->x, 6, 1)},
                          3, 1))
+FUNCTION(pixel_shuffle, yk_pixel_shuffle(image_of(in->x, 8, 3, 1), 2))
+FUNCTION(pixel_unshuffle, yk_pixel_unshuffle(image_of(in->x, 2, 6, 2), 2))
 FUNCTION(stack, yk_stack((yk_value *[]){in->x, in->other, in->x}, 3, 2))
 FUNCTION(normalize, yk_normalize(in->x, 1))
 FUNCTION(cosine_similarity, yk_cosine_similarity(in->x, in->other, -1))
@@ -61,6 +69,8 @@ static const function functions[] = {
     {"transpose", call_transpose},
     {"select", call_select},
     {"roll", call_roll},
+    {"pixel_shuffle", call_pixel_shuffle},
+    {"pixel_unshuffle", call_pixel_unshuffle},
     {"stack", call_stack},
     {"normalize", call_normalize},
     {"cosine_similarity", call_cosine_similarity},

@@ -9,6 +9,8 @@ DEVICE uint32_t place_in(const int32_t *dims, const int32_t *stride, uint32_t i)
     uint32_t place = 0;
 #pragma unroll
     for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        if (dims[d] == 1) /* the same for all threads, and divisions take long */
+            continue;
         place += i % (uint32_t)dims[d] * (uint32_t)stride[d];
         i /= (uint32_t)dims[d];
     }

@@ -1,15 +1,15 @@
 /*
- * How operands of which some are broadcast lie in memory: along up to five axes, (images, blocks,
- * rows, columns, lanes), a plain tensor having blocks of one channel. An operand that is repeated
- * along an axis has a stride of 0 there. Neighbouring axes that all operands walk alike are one
- * axis.
+ * How operands of which some are broadcast lie in memory: along an axis for each dimension, and one
+ * for the lanes of blocks, of which a plain tensor has one. Images end with the axes (images,
+ * blocks, rows, columns, lanes). An operand that is repeated along an axis has a stride of 0 there.
+ * Neighbouring axes that all operands walk alike are one axis.
  */
 #ifndef YKI_CPU_BROADCAST_AXES_H
 #define YKI_CPU_BROADCAST_AXES_H
 
 #include "device/device.h"
 
-enum { YKI_MAX_AXES = 5, YKI_AXIS_OPERANDS = 3 };
+enum { YKI_MAX_AXES = YK_MAX_DIMS + 1, YKI_AXIS_OPERANDS = 3 };
 
 typedef enum yki_side { YKI_SIDE_A, YKI_SIDE_B, YKI_SIDE_Y } yki_side; /* in[0], in[1], out[0] */
 

@@ -37,7 +37,7 @@ typedef struct yki_geometry {
 
 static inline yki_geometry yki_geometry_of(const yki_device *device, const yki_operand *x)
 {
-    bool flat = x->ndim < 4;
+    bool flat = x->ndim != 4;
     int64_t b = x->layout == YKI_BLOCKED ? device->block : 1;
     int64_t rows = flat ? 1 : x->dims[2], columns = flat ? 1 : x->dims[3];
     return (yki_geometry){.images = x->dims[0],

@@ -54,13 +54,14 @@ static steps steps_of(const yki_device *device, const yki_operand *x)
     int64_t step = b;
     for (int d = YK_MAX_DIMS - 1; d >= missing; d--) {
         const int64_t size = x->dims[d - missing];
-        s.of[d] = d == 1 && s.blocked ? step / b : step;
-        step *= d == 1 && s.blocked ? (size + b - 1) / b : size;
+        const bool in_blocks = s.blocked && d == missing + 1;
+        s.of[d] = in_blocks ? step / b : step;
+        step *= in_blocks ? (size + b - 1) / b : size;
         if (s.contiguous == d && d > missing && size == 1)
             s.contiguous--;
     }
     if (s.blocked)
-        s.contiguous = 1;
+        s.contiguous = missing + 1;
     return s;
 }
 
@@ -190,6 +191,9 @@ static void permute_tile(const permute *k, const char *x, char *y, int64_t numbe
     const int p = k->x.contiguous, q = k->y.contiguous;
     int64_t from = 0, to = 0, counts[YK_MAX_DIMS];
     for (int d = YK_MAX_DIMS - 1; d >= 0; d--) {
+        counts[d] = 1;
+        if (k->sizes[d] == 1)
+            continue;
         const int64_t places = (k->sizes[d] + k->tile[d] - 1) / k->tile[d];
         const int64_t begin = number % places * k->tile[d], left = k->sizes[d] - begin;
         number /= places;

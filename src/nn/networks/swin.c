@@ -4,9 +4,9 @@
  * torchvision's form. Pixels attend to those of their window; in every second block the windows are
  * shifted by half their size.
  *
- * torchvision's values have up to six dimensions where an image is divided into windows, and those
- * here four. Two orders therefore differ from torchvision's, which changes no number: windows come
- * column by column, so that one permutation makes them of an image, and heads come before windows.
+ * Two orders differ from torchvision's, which changes no number: windows come column by column, so
+ * that one permutation of whole rows of windows makes them of an image, and heads come before
+ * windows.
  *
  * Attention is two products and a softmax. yk_scaled_dot_product_attention() does not fit: its mask
  * is a constant, but the bias that is added here to scores is trained.
