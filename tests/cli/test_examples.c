@@ -239,6 +239,16 @@ YK_TEST(gpt_learns_to_write)
     assert_contains(output, "[rank 0] Step 2: training loss ");
 }
 
+YK_TEST(translate_learns_to_read_numbers)
+{
+    run(0, "$E/translate --layers 1 --width 32 --max-steps 200");
+    assert_contains(output, "\nStep 200: training loss ");
+    assert_true(strtod(strstr(output, "Step 200: training loss ") + 24, NULL) < 2.2);
+    assert_contains(output, " of 200 numbers that it has not seen are right\n");
+    run(0, "$Y run -n 2 -- $E/translate --layers 1 --width 8 --heads 2 --max-steps 2");
+    assert_contains(output, "[rank 0] Step 2: training loss ");
+}
+
 YK_TEST(gpt_reads_a_text)
 {
     run(0, "yes 'ab c' | head -c 2000 > text; $E/gpt --text text --width 16 --max-steps 2 --length "
@@ -331,6 +341,7 @@ YK_TEST(examples_compute_the_same_on_any_device)
     same_on_sim("$E/own_data --epochs 1");
     same_on_sim("$E/gpt --layers 1 --heads 2 --width 8 --block-size 8 --batch-size 4 --max-steps 3 "
                 "--length 4");
+    same_on_sim("$E/translate --layers 1 --heads 2 --width 8 --batch-size 4 --max-steps 3");
     same_on_sim("$E/llama --layers 1 --heads 2 --kv-heads 1 --width 8 --block-size 8 --batch-size "
                 "4 --max-steps 3 --length 4");
     same_on_sim("$E/resnet18_cifar10 --custom_data true --width 1 --samples 140 --epochs 1 "
