@@ -182,10 +182,7 @@ static yk_status prepare_dropout(yki_device *device, const yki_kernel_desc *desc
     return YK_OK;
 }
 
-enum {
-    DRAWS = 1024,   /* elements whose mask is drawn at a time; a multiple of every pack */
-    LEAST_WIDTH = 4 /* of a vector */
-};
+enum { DRAWS = 4096 /* elements of a call of the loops */ };
 
 /* Some pixels of one block: b channels, each of which has its pixels together in the plain order.
  * Padding channels are zero, with any mask. */
@@ -193,20 +190,14 @@ static void drop_pixels(const eltwise *k, const yki_kernel_args *run,
                         const yki_dropout_draw *shared, int64_t block, int64_t pixel, int64_t count)
 {
     const yki_geometry *g = &k->shape;
-    int64_t image = block / g->blocks, channel = block % g->blocks * g->b;
-    int64_t channels = g->channels - channel < g->b ? g->channels - channel : g->b;
-    uint16_t kept[DRAWS / LEAST_WIDTH] = {0};
-    for (int64_t c = 0; c < channels; c++) {
-        int64_t first = (image * g->channels + channel + c) * g->pixels + pixel;
-        if (g->b == 1)
-            k->loops->draw(shared, (uint64_t)first, count, kept);
-        else
-            k->loops->draw_lane(shared, (uint64_t)first, count, (int)c, kept);
-    }
-    size_t offset = (size_t)((block * g->pixels + pixel) * g->b) * yk_dtype_size(k->dtype);
-    k->loops->drop(k->dtype, (const char *)run->in[YKI_DROPOUT_X] + offset, kept,
-                   (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)),
-                   count * g->b);
+    const int64_t plane = block / g->blocks * g->channels + block % g->blocks * g->b;
+    const yki_dropout_places places = {.first = (uint64_t)(plane * g->pixels + pixel),
+                                       .vector_step = g->b == 1 ? (uint64_t)k->loops->pack / 2 : 1,
+                                       .lane_step = g->b == 1 ? 1 : (uint64_t)g->pixels};
+    const size_t offset = (size_t)((block * g->pixels + pixel) * g->b) * yk_dtype_size(k->dtype);
+    k->loops->drop_drawn(k->dtype, shared, &places, (const char *)run->in[YKI_DROPOUT_X] + offset,
+                         (char *)run->out[YKI_DROPOUT_Y] + offset, (float)(1 / (1 - k->attrs.p)),
+                         count * g->b);
 }
 
 static yk_status dropout(const yki_kernel *kernel, const yki_kernel_args *run)

@@ -227,6 +227,12 @@ typedef enum yki_map_op {
     YKI_MAP_MASKED_FILL /* alpha where b is true, else a; beta 1: where it is false */
 } yki_map_op;
 
+/* Which elements dropout draws for numbers in memory: lane l of vector i (of pack / 2 numbers) is
+ * element first + i vector_step + l lane_step. */
+typedef struct yki_dropout_places {
+    uint64_t first, vector_step, lane_step;
+} yki_dropout_places;
+
 /* A loss of pairs of elements, see device/loss_rules.h. */
 typedef enum yki_loss_op { YKI_LOSS_MSE, YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
 
@@ -343,14 +349,15 @@ typedef struct yki_cpu_loops {
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);
     /* Dropout's mask is a number for each vector of elements (pack / 2), whose bit l is whether the
-     * vector's element l is kept. draw makes the mask of `count` elements, from `first` on;
-     * draw_lane adds one lane of `count` vectors, that of element first + i in vector i, and writes
-     * a whole number of vectors of numbers. drop makes y, which may be x: x times factor, or 0. */
+     * vector's element l is kept. draw makes the mask of `count` elements, from `first` on. drop
+     * makes y, which may be x: x times factor, or 0. */
     void (*draw)(const yki_dropout_draw *draw, uint64_t first, int64_t count, uint16_t *kept);
-    void (*draw_lane)(const yki_dropout_draw *draw, uint64_t first, int64_t count, int lane,
-                      uint16_t *kept);
     void (*drop)(yk_dtype dtype, const void *x, const uint16_t *kept, void *y, float factor,
                  int64_t count);
+    /* Both at once, without a mask in memory. */
+    void (*drop_drawn)(yk_dtype dtype, const yki_dropout_draw *draw,
+                       const yki_dropout_places *places, const void *x, void *y, float factor,
+                       int64_t count);
     /* A sample of a recurrent layer's cell, whose state has so many elements, and its gradient. */
     void (*lstm_cell)(yk_dtype dtype, const yki_lstm_row *row, int64_t size);
     void (*lstm_cell_slopes)(yk_dtype dtype, const yki_lstm_slopes *row, int64_t size);
