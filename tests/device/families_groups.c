@@ -24,6 +24,8 @@ static const conformance_case group_norm_cases[] = {
     {.x = {2, 8, 64}, .groups = 2},
     {.x = {40, 64, 4, 4}, .groups = 8, .spread = 3},
     {.x = {2, 1, 5, 5}, .groups = 1},
+    {.x = {16, 64, 3, 5}, .groups = 2}, /* many groups of whole blocks of small images */
+    {.x = {11, 96, 4, 4}, .groups = 3, .plain = true},
 };
 
 static yk_value *build_group_norm(yk_graph *graph, const conformance_case *c, yk_dtype dtype)

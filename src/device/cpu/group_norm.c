@@ -210,6 +210,35 @@ static void normalise_small(const work *w, const piece *p)
     w->k->loops->small_normalise(x + p->at, y + p->at, w->k->shape.pixels, c.mean, c.scale, c.bias);
 }
 
+/* Of a group of whole blocks. */
+static yki_small_group small_group_of(const work *w, int64_t group)
+{
+    const group_norm *k = w->k;
+    const int64_t channel = group * k->group_channels;
+    return (yki_small_group){.blocks = k->group_channels / k->shape.b,
+                             .pixels = k->shape.pixels,
+                             .weight = w->weight ? w->weight + channel : NULL,
+                             .bias = w->bias ? w->bias + channel : NULL,
+                             .eps = k->eps};
+}
+
+/* Its first element. */
+static int64_t small_group_at(const group_norm *k, int64_t sample, int64_t group)
+{
+    return sample * k->runs.image + group * k->group_channels * k->shape.pixels;
+}
+
+static void normalise_group(const work *w, int64_t sample, int64_t group)
+{
+    const group_norm *k = w->k;
+    const yki_small_group small = small_group_of(w, group);
+    const int64_t at = small_group_at(k, sample, group), number = sample * k->groups + group;
+    choose_origin(w, sample, group);
+    k->loops->small_group(&small, (const float *)w->run->in[YKI_GROUP_NORM_X] + at,
+                          (float *)w->run->out[YKI_GROUP_NORM_Y] + at, &w->means[number],
+                          &w->invstds[number]);
+}
+
 static work work_of(const group_norm *k, const yki_kernel_args *run)
 {
     char *scratch = run->scratch;
@@ -233,8 +262,9 @@ static yk_status group_norm_run(const yki_kernel *kernel, const yki_kernel_args 
         w.invstds = run->out[YKI_GROUP_NORM_INVSTD];
     static const yki_group_norm_sweeps sweeps[] = {
         {choose_origin, settle_moments, measure, normalise},
-        {choose_origin, settle_moments, measure_small, normalise_small}};
-    yki_group_norm_sweep(&w, &sweeps[k->is_small]);
+        {choose_origin, settle_moments, measure_small, normalise_small},
+        {NULL, normalise_group, NULL, NULL}};
+    yki_group_norm_sweep(&w, &sweeps[k->is_small + k->is_apart]);
     return YK_OK;
 }
 
@@ -353,6 +383,21 @@ static void derive_small(const work *w, const piece *p)
                                 k.b, k.c);
 }
 
+static void derive_group(const work *w, int64_t sample, int64_t group)
+{
+    const group_norm *k = w->k;
+    const yki_small_group small = small_group_of(w, group);
+    const int64_t at = small_group_at(k, sample, group), number = sample * k->groups + group;
+    float *dx = k->out[YKI_GROUP_NORM_BACKWARD_DX]
+                    ? (float *)w->run->out[YKI_GROUP_NORM_BACKWARD_DX] + at
+                    : NULL;
+    double *sums = sums_at(w, sample, 0, group * k->group_channels);
+    k->loops->small_group_slopes(&small, (const float *)w->run->in[YKI_GROUP_NORM_BACKWARD_X] + at,
+                                 (const float *)w->run->in[YKI_GROUP_NORM_BACKWARD_DY] + at, dx,
+                                 w->means[number], w->invstds[number], sums,
+                                 sums + k->shape.channels);
+}
+
 /* The sums of the calling thread's channels, over samples and slices in their order: the matrix of
  * all sums becomes its first row. */
 static void add_samples(const work *w, float *dweight, float *dbias)
@@ -389,8 +434,10 @@ static yk_status group_norm_backward_run(const yki_kernel *kernel, const yki_ker
     w.means = run->in[YKI_GROUP_NORM_BACKWARD_MEAN];
     w.invstds = run->in[YKI_GROUP_NORM_BACKWARD_INVSTD];
     static const yki_group_norm_sweeps sweeps[] = {
-        {NULL, settle_slopes, reduce, derive}, {NULL, settle_slopes, reduce_small, derive_small}};
-    yki_group_norm_sweep(&w, &sweeps[k->is_small]);
+        {NULL, settle_slopes, reduce, derive},
+        {NULL, settle_slopes, reduce_small, derive_small},
+        {NULL, derive_group, NULL, NULL}};
+    yki_group_norm_sweep(&w, &sweeps[k->is_small + k->is_apart]);
     if (!dweight && !dbias)
         return YK_OK;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)

@@ -9,6 +9,7 @@ enum {
     SAMPLES = YKI_GROUP_NORM_SAMPLES,
     RUN = 4096,      /* the most elements of a run, as in norm_units.c */
     PIECES = 64,     /* at least, for many threads, if there are as many runs */
+    GROUPS = 32,     /* of a batch: enough for many threads */
     STREAM = 1 << 23 /* results of so many bytes are written past the caches, as there */
 };
 
@@ -51,6 +52,7 @@ static void divide_work(yki_group_norm *k, const yki_device *device, yk_dtype dt
     if (k->slices > k->runs.runs_an_image)
         k->slices = k->runs.runs_an_image;
     k->is_small = dtype == YK_F32 && k->runs.runs_an_image == 1 && 2 * g->b == k->loops->pack;
+    k->is_apart = k->is_small && k->group_channels % g->b == 0 && g->images * k->groups >= GROUPS;
     k->team = yki_team(device, g->images * image);
     k->cluster = k->group_channels / common_divisor(k->group_channels, g->b);
     k->is_whole = k->team == 1 || g->images * clusters_of(k) >= 4 * (int64_t)k->team;
@@ -133,7 +135,7 @@ yki_run_range yki_group_norm_runs(const yki_group_norm *k, const yki_group_norm_
 static void for_pieces(const yki_group_norm_work *w, int64_t sample, int64_t first_block,
                        int64_t end_block, yki_group_norm_piece_fn function)
 {
-    for (int64_t block = first_block; block < end_block; block++)
+    for (int64_t block = first_block; function && block < end_block; block++)
         for (int64_t slice = 0; slice < w->k->slices; slice++) {
             const yki_group_norm_piece p = piece_of(w->k, sample, block, slice);
             function(w, &p);
@@ -197,13 +199,13 @@ static void sweep_pieces(const yki_group_norm_work *w, const yki_group_norm_swee
         for (int64_t sample = 0; sample < k->shape.images; sample++)
             for_groups(w, sample, 0, k->groups, s->begin);
 #pragma omp for
-        for (int64_t i = 0; i < pieces; i++)
+        for (int64_t i = 0; i < (s->first ? pieces : 0); i++)
             sweep_piece(w, i, s->first);
 #pragma omp for
         for (int64_t i = 0; i < k->shape.images * k->groups; i++)
             s->settle(w, i / k->groups, i % k->groups);
 #pragma omp for
-        for (int64_t i = 0; i < pieces; i++)
+        for (int64_t i = 0; i < (s->second ? pieces : 0); i++)
             sweep_piece(w, i, s->second);
     }
 }

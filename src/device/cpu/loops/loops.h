@@ -236,6 +236,13 @@ typedef struct yki_dropout_places {
 /* A loss of pairs of elements, see device/loss_rules.h. */
 typedef enum yki_loss_op { YKI_LOSS_MSE, YKI_LOSS_SMOOTH_L1, YKI_LOSS_BCE } yki_loss_op;
 
+/* A group of whole channel blocks of a small image in f32. */
+typedef struct yki_small_group {
+    int64_t blocks, pixels;
+    const float *weight, *bias; /* of the group's channels, or NULL: 1 and 0 */
+    double eps;
+} yki_small_group;
+
 /* Of a row: the largest x, and the sum of exp(x - largest). */
 typedef struct yki_row_softmax {
     float largest;
@@ -345,6 +352,12 @@ typedef struct yki_cpu_loops {
                                 double *sums, double *products);
     void (*small_gradient)(const float *x, const float *dy, float *dx, int64_t pixels,
                            const float *mean, const float *a, const float *b, const float *c);
+    /* All of such a group. Mean: first a value near it, then the mean; dx may be NULL. Sums and
+     * products: those of dy, and of dy (x - mean) invstd, of each channel. */
+    void (*small_group)(const yki_small_group *group, const float *x, float *y, float *mean,
+                        float *invstd);
+    void (*small_group_slopes)(const yki_small_group *group, const float *x, const float *dy,
+                               float *dx, float mean, float invstd, double *sums, double *products);
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);

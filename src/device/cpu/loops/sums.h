@@ -44,11 +44,15 @@ YKI_FORCE_INLINE yki_lanes narrow(const wide_sum *wide)
 #endif
 }
 
+YKI_FORCE_INLINE void add_wide(wide_sum *sum, wide_sum x)
+{
+    for (int j = 0; j < 2; j++)
+        sum->v[j] += x.v[j];
+}
+
 YKI_FORCE_INLINE void add_lanes(wide_sum *sum, yki_lanes x)
 {
-    const wide_sum wide = widen(x);
-    for (int j = 0; j < 2; j++)
-        sum->v[j] += wide.v[j];
+    add_wide(sum, widen(x));
 }
 
 /*
