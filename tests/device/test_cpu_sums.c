@@ -212,9 +212,11 @@ YK_TEST(losses_of_samples_and_pixels)
     const yki_operand images = IMAGES(3, 21, 33, 40), scalar = {.dtype = YK_F32, .ndim = 0};
     const yki_operand pixels = {.dtype = YK_I32, .ndim = 3, .dims = {3, 33, 40}};
     const yki_operand samples = {.dtype = YK_F32, .ndim = 2, .dims = {2000, 30}};
+    const yki_operand long_samples = {.dtype = YK_F32, .ndim = 2, .dims = {2000, 70}};
     const yki_operand classes = {.dtype = YK_I32, .ndim = 1, .dims = {2000}};
-    const yki_operand cases[][2] = {
-        {images, pixels}, {images, images}, {samples, classes}, {samples, samples}};
+    const yki_operand cases[][2] = {{images, pixels},        {images, images},
+                                    {samples, classes},      {samples, samples},
+                                    {long_samples, classes}, {long_samples, long_samples}};
     const yki_attrs attrs = {.label_smoothing = 0.1, .ignore_index = 3};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         same_bits(&(yki_kernel_desc){.op = &yki_op_cross_entropy,

@@ -7,7 +7,8 @@
  * of threads.
  *
  * Strips of blocked images are turned, so that the pixels of a class are next to each other while
- * they are in the cache.
+ * they are in the cache. So are samples of few classes, which are as the pixels of one image: a row
+ * would be shorter than what its sum and its logarithm take.
  */
 #include <math.h>
 #include <string.h>
@@ -16,15 +17,19 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 
-enum { STRIP = 1024, TURNED_STRIP = 128 /* pixels */ };
+enum {
+    STRIP = 1024,
+    TURNED_STRIP = 128, /* pixels */
+    FEW_CLASSES = 32
+};
 
 typedef struct loss {
     yki_kernel base;
     const yki_cpu_loops *loops;
-    int64_t batch, classes, pixels;
-    int64_t strip, strips; /* pixels of a strip, and strips of an image */
-    bool turned;           /* images are blocked */
-    int64_t padded, block; /* classes with padding, and of a block; 1 if they are not blocked */
+    int64_t batch, classes, pixels, sample_pixels; /* pixels: of an image */
+    int64_t strip, strips;                         /* pixels of a strip, and strips of an image */
+    bool turned, in_rows;  /* images are blocked, or pixels are samples of few classes in rows */
+    int64_t padded, block; /* classes with padding, and numbers of a pixel next to each other */
     int64_t ignored;
     int team;
     float smoothing;
@@ -73,6 +78,29 @@ static size_t sums_bytes(const loss *k)
     return yki_align((size_t)(k->batch * k->strips) * sizeof(yki_pixel_sums), YKI_ALIGNMENT);
 }
 
+/* What is taken at a time, and of which images. */
+static void set_shape(loss *k, const yki_device *device, const yki_operand *logits)
+{
+    k->batch = logits->dims[0];
+    k->classes = logits->dims[1];
+    k->pixels = 1;
+    for (int d = 2; d < logits->ndim; d++)
+        k->pixels *= logits->dims[d];
+    k->sample_pixels = k->pixels;
+    k->in_rows = k->pixels == 1 && k->classes <= FEW_CLASSES && k->batch > 1;
+    k->turned = k->in_rows || logits->layout == YKI_BLOCKED;
+    k->block = k->in_rows ? k->classes : k->turned ? device->block : 1;
+    k->padded = logits->layout == YKI_BLOCKED
+                    ? yki_operand_elements(device, logits) / k->batch / k->pixels
+                    : k->classes;
+    if (k->in_rows) {
+        k->pixels = k->batch;
+        k->batch = 1;
+    }
+    k->strip = k->turned ? TURNED_STRIP : STRIP;
+    k->strips = (k->pixels + k->strip - 1) / k->strip;
+}
+
 static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     loss *k = yki_calloc(1, sizeof *k);
@@ -80,17 +108,7 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
         return yki_error_memory(sizeof *k, "a cross_entropy kernel");
     const yki_operand *logits = &desc->in[0];
     k->loops = yki_cpu_loops_of(device);
-    k->batch = logits->dims[0];
-    k->classes = logits->dims[1];
-    k->pixels = 1;
-    for (int d = 2; d < logits->ndim; d++)
-        k->pixels *= logits->dims[d];
-    k->turned = logits->layout == YKI_BLOCKED;
-    k->block = k->turned ? device->block : 1;
-    k->padded =
-        k->turned ? yki_operand_elements(device, logits) / k->batch / k->pixels : k->classes;
-    k->strip = k->turned ? TURNED_STRIP : STRIP;
-    k->strips = (k->pixels + k->strip - 1) / k->strip;
+    set_shape(k, device, logits);
     k->ignored = desc->attrs->ignore_index;
     /* An exponential costs as much as several elements. */
     k->team = yki_team(device, 4 * yki_operand_count(logits));
@@ -138,7 +156,7 @@ static yk_status check_labels(const loss *k, const operands *o)
         if ((labels[n] < 0 || labels[n] >= k->classes) && labels[n] != k->ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
                              "label %lld of sample %lld is outside 0..%lld", (long long)labels[n],
-                             (long long)(n / k->pixels), (long long)k->classes - 1);
+                             (long long)(n / k->sample_pixels), (long long)k->classes - 1);
     return YK_OK;
 }
 
@@ -252,8 +270,34 @@ static const float *turned(const loss *k, const yki_kernel_args *run, room which
     if (!k->turned)
         return x;
     float *rows = room_of(k, run, which);
-    k->loops->unblock(x, k->classes, k->pixels, count, rows, TURNED_STRIP);
+    const yki_turn of_rows = {.x_count = k->classes,
+                              .y_count = count,
+                              .x_step = k->classes,
+                              .y_step = TURNED_STRIP,
+                              .x_room = k->classes,
+                              .y_room = count,
+                              .tiles = 1};
+    if (k->in_rows)
+        k->loops->turn(&of_rows, x, rows);
+    else
+        k->loops->unblock(x, k->classes, k->pixels, count, rows, TURNED_STRIP);
     return rows;
+}
+
+/* From rows of pixels to where x is. */
+static void turn_back(const loss *k, const float *rows, int64_t count, float *x)
+{
+    const yki_turn of_classes = {.x_count = count,
+                                 .y_count = k->classes,
+                                 .x_step = TURNED_STRIP,
+                                 .y_step = k->classes,
+                                 .x_room = count,
+                                 .y_room = k->classes,
+                                 .tiles = 1};
+    if (k->in_rows)
+        k->loops->turn(&of_classes, rows, x);
+    else
+        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, count, x);
 }
 
 static const void *labels_of(const loss *k, const yki_kernel_args *run, const operands *o, strip s)
@@ -273,7 +317,7 @@ static void strip_losses(const loss *k, const yki_kernel_args *run, const operan
     k->loops->pixel_losses(pixels, turned(k, run, LOGITS, logits, s.count), labels_of(k, run, o, s),
                            rows, s.count, sums);
     if (rows != kept)
-        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, s.count, kept);
+        turn_back(k, rows, s.count, kept);
 }
 
 static void strip_slopes(const loss *k, const yki_kernel_args *run, const operands *o,
@@ -286,7 +330,7 @@ static void strip_slopes(const loss *k, const yki_kernel_args *run, const operan
     k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, probabilities, s.count),
                            labels_of(k, run, o, s), rows, factor, s.count);
     if (rows != dlogits)
-        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, s.count, dlogits);
+        turn_back(k, rows, s.count, dlogits);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
