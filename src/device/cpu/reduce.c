@@ -13,6 +13,7 @@
 
 enum {
     CHUNK = 1024,         /* sums that are made at a time */
+    PIXELS = 256,         /* or those of whole pixels */
     WIDE = 64,            /* sums that are made beside each other where there are few */
     MOST_BESIDE = 16,     /* and those of a result */
     UNITS = 64,           /* of sums, to be shared by threads */
@@ -33,8 +34,9 @@ typedef struct reduction {
     double factor;           /* 1, or for a mean 1 / the number of terms */
     /* A unit is some sums next to each other, in parts along an axis. */
     int part_axis;
-    int64_t length, chunks, units, parts;
-    int64_t beside; /* sums of a result, such as those of the lanes of its pixel; else 1 */
+    int64_t chunk, length, chunks, units, parts; /* chunk: numbers; length: sums of them */
+    int64_t lanes;  /* next to each other that a result is the sum of; else 1 */
+    int64_t beside; /* sums of a result: of its lanes, or 1 if these are added at once */
 } reduction;
 
 static bool is_product(const yki_kernel_desc *desc)
@@ -79,17 +81,27 @@ static void divide_sums(reduction *k, int64_t elements)
     k->parts = k->parts < most ? k->parts : most < 1 ? 1 : most;
 }
 
-/* Sums over channels, but not over pixels: the lanes of a pixel are summed like those of all
- * pixels, and their sums are added in the end. Lanes without a channel may hold anything. */
+/* Where they are a vector. This reads rows of pixels in turns, which is slower than one after the
+ * other if they come from memory and vectors are narrower than lines of the cache. */
+static bool adds_lanes_at_once(const reduction *k)
+{
+    enum { LINE = 16 };
+    return 2 * k->lanes == k->loops->pack && (k->lanes == LINE || !k->is_far);
+}
+
+/* Sums over channels, but not over pixels: the lanes of a pixel are added at once, or else
+ * summed like those of all pixels, and their sums are added in the end. Lanes
+ * without a channel may hold anything. */
 static void keep_lanes_apart(reduction *k)
 {
     yki_axis *last = &k->axes.axis[k->axes.count - 1], *pixels = last - 1;
-    k->beside = 1;
+    k->lanes = k->beside = 1;
     if (k->axes.count < 2 || k->axes.block_axis >= 0 || !is_summed(last) || is_summed(pixels) ||
         pixels->stride[YKI_SIDE_A] != last->size || CHUNK % last->size != 0 ||
         last->size > MOST_BESIDE)
         return;
-    k->beside = last->size;
+    k->lanes = last->size;
+    k->beside = adds_lanes_at_once(k) ? 1 : k->lanes;
     pixels->size *= last->size;
     pixels->stride[YKI_SIDE_A] = 1;
     k->axes.count--;
@@ -114,8 +126,9 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     keep_lanes_apart(k);
     const yki_axis *last = &k->axes.axis[k->axes.count - 1];
     int64_t size = is_summed(last) ? 1 : last->size;
-    k->length = size < CHUNK ? size : CHUNK;
-    k->chunks = k->units = (size + CHUNK - 1) / CHUNK;
+    k->chunk = k->lanes > k->beside ? PIXELS * k->lanes : CHUNK;
+    k->length = (size < k->chunk ? size : k->chunk) * k->beside / k->lanes;
+    k->chunks = k->units = (size + k->chunk - 1) / k->chunk;
     for (int d = 0; d < k->axes.count - 1; d++)
         k->units *= is_summed(&k->axes.axis[d]) ? 1 : k->axes.axis[d].size;
     divide_sums(k, yki_operand_elements(device, &desc->in[0]));
@@ -125,9 +138,9 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     return YK_OK;
 }
 
-/* Sums next to each other, and where they begin. */
+/* Numbers next to each other, where they and their sums begin, and how many of both there are. */
 typedef struct unit {
-    int64_t from, to, count;
+    int64_t from, to, count, sums;
     int64_t begin, end; /* of the axis of parts */
 } unit;
 
@@ -145,9 +158,9 @@ static terms terms_at(const reduction *k, const terms *from, int64_t place)
 static unit unit_at(const reduction *k, int64_t number, int64_t part)
 {
     const yki_axis *last = &k->axes.axis[k->axes.count - 1];
-    int64_t chunk = number % k->chunks * CHUNK, place = number / k->chunks, block = 0;
-    unit u = {chunk * last->stride[YKI_SIDE_A], chunk / k->beside * last->stride[YKI_SIDE_Y], 1, 0,
-              1};
+    int64_t chunk = number % k->chunks * k->chunk, place = number / k->chunks, block = 0;
+    unit u = {
+        chunk * last->stride[YKI_SIDE_A], chunk / k->lanes * last->stride[YKI_SIDE_Y], 1, 1, 0, 1};
     for (int d = k->axes.count - 2; d >= 0; d--) {
         int64_t size = is_summed(&k->axes.axis[d]) ? 1 : k->axes.axis[d].size, i = place % size;
         place /= size;
@@ -157,7 +170,8 @@ static unit unit_at(const reduction *k, int64_t number, int64_t part)
     }
     if (!is_summed(last)) {
         int64_t left = yki_axes_lanes(&k->axes, block) - chunk;
-        u.count = left < CHUNK ? left : CHUNK;
+        u.count = left < k->chunk ? left : k->chunk;
+        u.sums = u.count * k->beside / k->lanes;
     }
     if (k->part_axis >= 0) {
         u.begin = k->axes.axis[k->part_axis].size * part / k->parts;
@@ -216,7 +230,10 @@ static void sum_axes(const reduction *k, const unit *u, const terms *all, int d,
         *sums += k->loops->sum(k->dtype, of.dy, of.factor, end - begin);
     else if (x == last || (x + 1 == last && !is_summed(last))) {
         const int64_t stride = x->stride[YKI_SIDE_A];
-        if (k->is_far && stride == u->count)
+        if (k->lanes > k->beside)
+            k->loops->sum_pixels(k->dtype, of.dy, of.factor, end - begin, stride,
+                                 u->count / k->lanes, sums);
+        else if (k->is_far && stride == u->count)
             sum_far_rows(k, of, end - begin, stride, sums);
         else
             sum_rows(k, of, end - begin, stride, u->count, sums);
@@ -230,8 +247,8 @@ static void put_sums(const reduction *k, const unit *u, double *sums, void *dx)
 {
     const int64_t stride = k->axes.axis[k->axes.count - 1].stride[YKI_SIDE_Y];
     if (k->beside > 1)
-        k->loops->join_sums(sums, k->beside, u->count / k->beside);
-    for (int64_t i = 0; i < u->count / k->beside; i++)
+        k->loops->join_sums(sums, k->beside, u->sums / k->beside);
+    for (int64_t i = 0; i < u->sums / k->beside; i++)
         yki_put(dx, u->to + i * stride, (float)(sums[i] * k->factor), k->dtype);
 }
 
@@ -240,7 +257,7 @@ static void add_parts(const reduction *k, int64_t number, double *partial, void 
     unit u = unit_at(k, number, 0);
     double *sums = partial + number * k->parts * k->length;
     for (int64_t part = 1; part < k->parts; part++)
-        for (int64_t i = 0; i < u.count; i++)
+        for (int64_t i = 0; i < u.sums; i++)
             sums[i] += sums[part * k->length + i];
     put_sums(k, &u, sums, dx);
 }
@@ -254,7 +271,7 @@ static yk_status run_reduction(const yki_kernel *kernel, const yki_kernel_args *
     for (int64_t i = 0; i < k->units * k->parts; i++) {
         double own[CHUNK], *sums = k->parts > 1 ? partial + i * k->length : own;
         unit u = unit_at(k, i / k->parts, i % k->parts);
-        memset(sums, 0, (size_t)u.count * sizeof *sums);
+        memset(sums, 0, (size_t)u.sums * sizeof *sums);
         sum_axes(k, &u, &all, 0, u.from, sums);
         if (k->parts == 1)
             put_sums(k, &u, sums, run->out[0]);

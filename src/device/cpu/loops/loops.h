@@ -381,6 +381,9 @@ typedef struct yki_cpu_loops {
     double (*sum)(yk_dtype dtype, const void *x, const void *factor, int64_t count);
     void (*sum_rows)(yk_dtype dtype, const void *x, const void *factor, int64_t rows,
                      int64_t stride, int64_t count, double *sums);
+    /* Of rows of pixels that are as wide as a vector: adds their lanes to one sum for each. */
+    void (*sum_pixels)(yk_dtype dtype, const void *x, const void *factor, int64_t rows,
+                       int64_t stride, int64_t pixels, double *sums);
     /* Adds every `beside` sums to one: `count` of them, in place. */
     void (*join_sums)(double *sums, int64_t beside, int64_t count);
     /* The sum of losses, and their slopes by x times factor; dx may be x. Weights: the pos_weight

@@ -189,6 +189,77 @@ static void sum_rows(yk_dtype dtype, const void *x, const void *factor, int64_t 
         FOR_EACH_DTYPE(sum_rows_as, dtype, x, NULL, rows, stride, count, totals);
 }
 
+/* Every second number of two vectors, from the first or from the second one on. */
+#if YKI_WIDTH == 16
+#define EVEN_ONES(a, b)                                                                            \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODD_ONES(a, b)                                                                             \
+    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#elif YKI_WIDTH == 8
+#define EVEN_ONES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define ODD_ONES(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#else
+#define EVEN_ONES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define ODD_ONES(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#endif
+
+/* The sums of the lanes of as many vectors as these have lanes: neighbours are added, and half as
+ * many vectors remain. */
+YKI_FORCE_INLINE yki_lanes sums_of_vectors(yki_lanes vectors[YKI_WIDTH])
+{
+#pragma GCC unroll 4
+    for (int left = YKI_WIDTH / 2; left > 0; left /= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < left; i++) {
+            const yki_lanes a = vectors[2 * i], b = vectors[2 * i + 1];
+            vectors[i] = EVEN_ONES(a, b) + ODD_ONES(a, b);
+        }
+    }
+    return vectors[0];
+}
+
+YKI_FORCE_INLINE yki_lanes sum_near_pixel(const void *x, const void *factor, int64_t first,
+                                          int64_t rows, int64_t stride, yk_dtype dtype)
+{
+    yki_lanes near = load_term(x, factor, first, dtype);
+    for (int64_t r = 1; r < rows; r++)
+        near += load_term(x, factor, first + r * stride, dtype);
+    return near;
+}
+
+YKI_FORCE_INLINE void sum_pixels_as(const void *x, const void *factor, int64_t rows, int64_t stride,
+                                    int64_t pixels, double *totals, yk_dtype dtype)
+{
+    enum { ROWS = NEAR / YKI_WIDTH / 2 }; /* the lanes of a pixel are added as well */
+    for (int64_t begin = 0, end; begin < rows; begin = end) {
+        end = rows - begin < ROWS ? rows : begin + ROWS;
+        const int64_t at = begin * stride;
+        int64_t p = 0;
+        for (; p + YKI_WIDTH <= pixels; p += YKI_WIDTH) {
+            yki_lanes near[YKI_WIDTH];
+#pragma GCC unroll 16
+            for (int i = 0; i < YKI_WIDTH; i++)
+                near[i] =
+                    sum_near_pixel(x, factor, at + (p + i) * YKI_WIDTH, end - begin, stride, dtype);
+            add_lanes_at(totals + p, sums_of_vectors(near));
+        }
+        for (; p < pixels; p++) {
+            const wide_sum lanes =
+                widen(sum_near_pixel(x, factor, at + p * YKI_WIDTH, end - begin, stride, dtype));
+            totals[p] += sum_of_lanes(&lanes);
+        }
+    }
+}
+
+static void sum_pixels(yk_dtype dtype, const void *x, const void *factor, int64_t rows,
+                       int64_t stride, int64_t pixels, double *totals)
+{
+    if (factor)
+        FOR_EACH_DTYPE(sum_pixels_as, dtype, x, factor, rows, stride, pixels, totals);
+    else
+        FOR_EACH_DTYPE(sum_pixels_as, dtype, x, NULL, rows, stride, pixels, totals);
+}
+
 /* A result is behind what it is made of, or in its first place. */
 static void join_sums(double *sums, int64_t beside, int64_t count)
 {
