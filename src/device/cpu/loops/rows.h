@@ -287,6 +287,7 @@ YKI_FORCE_INLINE void add_vectors(const some_rows *of, int64_t i, int64_t left, 
 /* The means as they are rounded. */
 YKI_FORCE_INLINE void find_means(some_rows *of, int rows)
 {
+    const double share = 1 / (double)of->count; /* divisions take long */
     wide_sum totals[ROWS] = {{{{0}}}};
     for (int64_t begin = 0; begin < of->count; begin += NEAR) {
         const int64_t end = near_end(begin, of->count);
@@ -300,7 +301,7 @@ YKI_FORCE_INLINE void find_means(some_rows *of, int rows)
             add_lanes(&totals[r], near[r]);
     }
     for (int r = 0; r < rows; r++)
-        of->m[r].mean = (float)(sum_of_lanes(&totals[r]) / (double)of->count);
+        of->m[r].mean = (float)(sum_of_lanes(&totals[r]) * share);
 }
 
 YKI_FORCE_INLINE void add_squares(const some_rows *of, int64_t i, int64_t left, int rows,
@@ -323,6 +324,7 @@ YKI_FORCE_INLINE void add_squares(const some_rows *of, int64_t i, int64_t left, 
 /* The variances about the means; of rows that are not centred, the means of squares. */
 YKI_FORCE_INLINE void find_deviations(some_rows *of, double eps, int rows, bool centred)
 {
+    const double share = 1 / (double)of->count;
     wide_sum totals[ROWS] = {{{{0}}}}, squares[ROWS] = {{{{0}}}};
     for (int64_t begin = 0; begin < of->count; begin += NEAR) {
         const int64_t end = near_end(begin, of->count);
@@ -338,8 +340,8 @@ YKI_FORCE_INLINE void find_deviations(some_rows *of, double eps, int rows, bool 
         }
     }
     for (int r = 0; r < rows; r++) {
-        const double offset = sum_of_lanes(&totals[r]) / (double)of->count;
-        const double variance = sum_of_lanes(&squares[r]) / (double)of->count - offset * offset;
+        const double offset = sum_of_lanes(&totals[r]) * share;
+        const double variance = sum_of_lanes(&squares[r]) * share - offset * offset;
         of->m[r].invstd = (float)(1 / sqrt((variance < 0 ? 0 : variance) + eps));
     }
 }
@@ -463,6 +465,7 @@ typedef struct row_slopes_means {
 YKI_FORCE_INLINE row_slopes_means find_slopes(const some_rows *of, yki_row_sums columns, int rows,
                                               bool centred)
 {
+    const double share = 1 / (double)of->count;
     wide_sum totals[ROWS] = {{{{0}}}}, products[ROWS] = {{{{0}}}};
     row_slopes_means means;
     for (int64_t begin = 0; begin < of->count; begin += NEAR) {
@@ -479,8 +482,8 @@ YKI_FORCE_INLINE row_slopes_means find_slopes(const some_rows *of, yki_row_sums 
         }
     }
     for (int r = 0; r < rows; r++) {
-        means.g[r] = (float)(sum_of_lanes(&totals[r]) / (double)of->count);
-        means.gh[r] = (float)(sum_of_lanes(&products[r]) / (double)of->count);
+        means.g[r] = (float)(sum_of_lanes(&totals[r]) * share);
+        means.gh[r] = (float)(sum_of_lanes(&products[r]) * share);
     }
     return means;
 }
