@@ -488,6 +488,9 @@ static const conformance_case broadcast_cases[] = {
     {.x = {9, 10, 33, 31}, .other = {10, 1, 1}},
     {.x = {2, 3, 50, 60}, .other = {3, 1, 1}},
     {.x = {2, 40, 30, 20}, .other = {2, 1, 30, 20}},
+    {.x = {3, 48, 11, 13}, .other = {3, 1, 11, 13}}, /* a number of each pixel, in whole blocks */
+    {.x = {2, 1, 11, 13}, .other = {2, 48, 11, 13}},
+    {.x = {2, 160, 5, 7}, .other = {2, 1, 5, 7}},
     {.x = {3, 40, 20, 20}, .other = {40, 20, 20}},
     {.x = {70, 3, 5, 4}, .other = {70, 3, 1, 1}}, /* matrices of many samples */
     {.x = {66, 16, 3, 7}, .other = {66, 16, 1, 1}},

@@ -361,6 +361,8 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);
+    /* Pixels of f32 that are as wide as a vector, each times its own number; y may be x. */
+    void (*multiply_pixels)(const float *x, const float *numbers, float *y, int64_t pixels);
     /* Dropout's mask is a number for each vector of elements (pack / 2), whose bit l is whether the
      * vector's element l is kept. draw makes the mask of `count` elements, from `first` on. drop
      * makes y, which may be x: x times factor, or 0. */

@@ -348,3 +348,9 @@ static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, voi
     }
 #undef CASE
 }
+
+static void multiply_pixels(const float *x, const float *numbers, float *y, int64_t pixels)
+{
+    for (int64_t p = 0; p < pixels; p++)
+        yki_store_lanes(y, p * YKI_WIDTH, yki_load_pixel(x, p, YK_F32) * numbers[p], YK_F32);
+}
