@@ -171,6 +171,7 @@ YK_TEST(group_norms_of_samples)
     static const yki_attrs attrs = {.eps = 1e-5, .groups = 4};
     static const yki_operand shapes[] = {IMAGES(9, 40, 17, 19),
                                          IMAGES(9, 256, 9, 7),
+                                         IMAGES(70, 32, 5, 7),
                                          IMAGES(1, 40, 80, 90),
                                          {.dtype = YK_F32, .ndim = 3, .dims = {2, 24, 5000}}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

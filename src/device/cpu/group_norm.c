@@ -398,6 +398,32 @@ static void derive_group(const work *w, int64_t sample, int64_t group)
                                  sums + k->shape.channels);
 }
 
+/* Of a block of several groups. */
+static void derive_groups(const work *w, const piece *p)
+{
+    const group_norm *k = w->k;
+    float means[MOST_BLOCK], invstds[MOST_BLOCK];
+    const int64_t first = p->sample * k->groups + p->channel / k->group_channels;
+    for (int64_t c = 0, group = first; c < p->channels; group++)
+        for (const int64_t end = c + k->group_channels; c < end; c++) {
+            means[c] = w->means[group];
+            invstds[c] = w->invstds[group];
+        }
+    const yki_small_groups groups = {.channels = k->group_channels,
+                                     .pixels = k->shape.pixels,
+                                     .weight = w->weight ? w->weight + p->channel : NULL,
+                                     .mean = means,
+                                     .invstd = invstds};
+    float *dx = k->out[YKI_GROUP_NORM_BACKWARD_DX]
+                    ? (float *)w->run->out[YKI_GROUP_NORM_BACKWARD_DX] + p->at
+                    : NULL;
+    double *sums = sums_at(w, p->sample, 0, p->channel);
+    k->loops->small_groups_slopes(&groups,
+                                  (const float *)w->run->in[YKI_GROUP_NORM_BACKWARD_X] + p->at,
+                                  (const float *)w->run->in[YKI_GROUP_NORM_BACKWARD_DY] + p->at, dx,
+                                  sums, sums + k->shape.channels);
+}
+
 /* The sums of the calling thread's channels, over samples and slices in their order: the matrix of
  * all sums becomes its first row. */
 static void add_samples(const work *w, float *dweight, float *dbias)
@@ -436,8 +462,9 @@ static yk_status group_norm_backward_run(const yki_kernel *kernel, const yki_ker
     static const yki_group_norm_sweeps sweeps[] = {
         {NULL, settle_slopes, reduce, derive},
         {NULL, settle_slopes, reduce_small, derive_small},
-        {NULL, derive_group, NULL, NULL}};
-    yki_group_norm_sweep(&w, &sweeps[k->is_small + k->is_apart]);
+        {NULL, derive_group, NULL, NULL},
+        {NULL, NULL, derive_groups, NULL}};
+    yki_group_norm_sweep(&w, &sweeps[k->is_shared ? 3 : k->is_small + k->is_apart]);
     if (!dweight && !dbias)
         return YK_OK;
 #pragma omp parallel num_threads(k->team) if (k->team > 1)

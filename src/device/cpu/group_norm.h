@@ -29,6 +29,7 @@ typedef struct yki_group_norm {
     bool stream, is_whole; /* is_whole: threads take whole clusters, not pieces */
     bool is_small;         /* pieces are whole blocks of f32, as wide as a vector */
     bool is_apart;         /* which no groups share, and groups are taken one by one */
+    bool is_shared;        /* or which have several whole groups */
     double eps;
     size_t means_at, invstds_at, slopes_at; /* in scratch memory, after the sums */
     bool in[YKI_MAX_IN], out[YKI_MAX_OUT];
@@ -64,7 +65,7 @@ typedef void (*yki_group_norm_group_fn)(const yki_group_norm_work *w, int64_t sa
                                         int64_t group);
 
 /* `begin` comes before the first sweep, and `settle` makes of the sums that the first has left what
- * the second needs. All but settle may be NULL. */
+ * the second needs. All may be NULL. */
 typedef struct yki_group_norm_sweeps {
     yki_group_norm_group_fn begin, settle;
     yki_group_norm_piece_fn first, second;

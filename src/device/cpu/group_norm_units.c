@@ -53,6 +53,8 @@ static void divide_work(yki_group_norm *k, const yki_device *device, yk_dtype dt
         k->slices = k->runs.runs_an_image;
     k->is_small = dtype == YK_F32 && k->runs.runs_an_image == 1 && 2 * g->b == k->loops->pack;
     k->is_apart = k->is_small && k->group_channels % g->b == 0 && g->images * k->groups >= GROUPS;
+    k->is_shared = k->is_small && g->b > k->group_channels && g->b % k->group_channels == 0 &&
+                   g->channels % g->b == 0;
     k->team = yki_team(device, g->images * image);
     k->cluster = k->group_channels / common_divisor(k->group_channels, g->b);
     k->is_whole = k->team == 1 || g->images * clusters_of(k) >= 4 * (int64_t)k->team;
@@ -202,7 +204,7 @@ static void sweep_pieces(const yki_group_norm_work *w, const yki_group_norm_swee
         for (int64_t i = 0; i < (s->first ? pieces : 0); i++)
             sweep_piece(w, i, s->first);
 #pragma omp for
-        for (int64_t i = 0; i < k->shape.images * k->groups; i++)
+        for (int64_t i = 0; i < (s->settle ? k->shape.images * k->groups : 0); i++)
             s->settle(w, i / k->groups, i % k->groups);
 #pragma omp for
         for (int64_t i = 0; i < (s->second ? pieces : 0); i++)

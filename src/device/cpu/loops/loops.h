@@ -243,6 +243,13 @@ typedef struct yki_small_group {
     double eps;
 } yki_small_group;
 
+/* The groups of such a block, a power of 2 of them; arrays have its channels. */
+typedef struct yki_small_groups {
+    int64_t channels, pixels; /* channels: of a group */
+    const float *weight;      /* or NULL: 1 */
+    const float *mean, *invstd;
+} yki_small_groups;
+
 /* Of a row: the largest x, and the sum of exp(x - largest). */
 typedef struct yki_row_softmax {
     float largest;
@@ -361,6 +368,8 @@ typedef struct yki_cpu_loops {
     /* y = op(a, b), element by element; y may be a or b. */
     void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
                 float beta, int64_t count);
+    void (*small_groups_slopes)(const yki_small_groups *groups, const float *x, const float *dy,
+                                float *dx, double *sums, double *products);
     /* Pixels of f32 that are as wide as a vector, each times its own number; y may be x. */
     void (*multiply_pixels)(const float *x, const float *numbers, float *y, int64_t pixels);
     /* Dropout's mask is a number for each vector of elements (pack / 2), whose bit l is whether the

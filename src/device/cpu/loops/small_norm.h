@@ -6,7 +6,8 @@
  *
  * Sums are f32 over all pixels of the block, in four parts, and f64 beyond.
  *
- * Where a group has whole blocks, a call takes all of it, so that sums stay in registers.
+ * Where a group has whole blocks, a call takes all of it, so that sums stay in registers; so does
+ * one of the gradient of a block that has several groups.
  */
 
 typedef struct small_sums {
@@ -176,4 +177,51 @@ static void small_group_slopes(const yki_small_group *g, const float *x, const f
         write_small_gradient(x + b * block, dy + b * block, dx + b * block, g->pixels,
                              yki_splat(mean), constants_at(g->weight, b * YKI_WIDTH, 1) * invstd,
                              yki_splat(x_slope), yki_splat(offset));
+}
+
+/* The sums of every `length` lanes, in all of these; a power of 2, and no more than half of a
+ * vector has. */
+YKI_FORCE_INLINE wide_lanes sums_of_lanes(wide_lanes x, int64_t length)
+{
+#if YKI_WIDTH == 16
+    if (length > 1)
+        x += __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+    if (length > 2)
+        x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5);
+    if (length > 4)
+        x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+#elif YKI_WIDTH == 8
+    if (length > 1)
+        x += __builtin_shufflevector(x, x, 1, 0, 3, 2);
+    if (length > 2)
+        x += __builtin_shufflevector(x, x, 2, 3, 0, 1);
+#else
+    if (length > 1)
+        x += __builtin_shufflevector(x, x, 1, 0);
+#endif
+    return x;
+}
+
+static void small_groups_slopes(const yki_small_groups *g, const float *x, const float *dy,
+                                float *dx, double *gradients, double *products)
+{
+    const double count = (double)(g->channels * g->pixels);
+    const yki_lanes mean = yki_load_lanes(g->mean, 0, YK_F32),
+                    invstd = yki_load_lanes(g->invstd, 0, YK_F32),
+                    weight = constants_at(g->weight, 0, 1);
+    const small_sums s = find_small_gradients(x, dy, g->pixels, mean);
+    const wide_sum inverse = widen(invstd), factor = widen(weight);
+    wide_sum sum = total_of(s.first), product = total_of(s.second), x_slope, offset;
+    for (int j = 0; j < 2; j++) {
+        product.v[j] *= inverse.v[j];
+        const wide_lanes share = -inverse.v[j] / count;
+        offset.v[j] = share * sums_of_lanes(factor.v[j] * sum.v[j], g->channels);
+        x_slope.v[j] =
+            share * inverse.v[j] * sums_of_lanes(factor.v[j] * product.v[j], g->channels);
+    }
+    store_wide(gradients, sum);
+    store_wide(products, product);
+    if (dx)
+        write_small_gradient(x, dy, dx, g->pixels, mean, weight * invstd, narrow(&x_slope),
+                             narrow(&offset));
 }
