@@ -132,8 +132,8 @@ typedef struct yk_nn_recurrent_options {
  * nn.LSTM with batch_first: x (N, T, I) -> the outputs of all T steps (N, T, hidden_size), or
  * (N, T, 2 hidden_size) with two directions. Declares the parameters NAME.weight_ih_l0,
  * NAME.weight_hh_l0, NAME.bias_ih_l0 and NAME.bias_hh_l0, those of the other direction, such as
- * NAME.weight_ih_l0_reverse, and those of further layers, which start as PyTorch's. The layer is
- * unrolled in the graph, so it is for sequences of up to a few hundred steps. NULL options mean the
+ * NAME.weight_ih_l0_reverse, and those of further layers, which start as PyTorch's. A direction
+ * of a layer is one operator over all steps, however many these are. NULL options mean the
  * defaults.
  *
  * Sequences shorter than T have their lengths in the options, as PyTorch's pack_padded_sequence()

@@ -149,6 +149,12 @@ static bool is_flag(const yk_value *value)
     return value->name && strcmp(value->name, "flags") == 0;
 }
 
+/* What tests call lengths are those of sequences: whole numbers, from 1 to `classes`. */
+static bool is_length(const yk_value *value)
+{
+    return value->name && strcmp(value->name, "lengths") == 0;
+}
+
 /* Labels and indices; a buffer of int64 counts batches. */
 static bool is_index(const yk_value *value)
 {
@@ -170,6 +176,9 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
             numbers[i] = 1.25 + numbers[i] / spread;
         else if (is_flag(value))
             numbers[i] = numbers[i] > 0;
+        else if (is_length(value))
+            numbers[i] =
+                1 + (double)(yki_hash3(5, 6, trial->draws++) % (uint64_t)trial->row->classes);
     }
     yki_trial_round(value, numbers);
 }

@@ -59,6 +59,10 @@ static double flop_of(const yki_kernel_desc *desc)
          &in[YKI_LINEAR_BACKWARD_DATA_DY]},
         {&yki_op_linear_backward_weight, &out[YKI_LINEAR_BACKWARD_WEIGHT_DWEIGHT],
          &in[YKI_LINEAR_BACKWARD_WEIGHT_DY]},
+        {&yki_op_lstm, &in[YKI_LSTM_WEIGHT], &in[YKI_LSTM_FROM_INPUT]},
+        {&yki_op_lstm_backward, &in[YKI_LSTM_BACKWARD_WEIGHT], &out[YKI_LSTM_BACKWARD_DGATES]},
+        {&yki_op_gru, &in[YKI_GRU_WEIGHT], &in[YKI_GRU_FROM_INPUT]},
+        {&yki_op_gru_backward, &in[YKI_GRU_BACKWARD_WEIGHT], &out[YKI_GRU_BACKWARD_DGATES]},
     };
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (products[i].op == desc->op)

@@ -90,6 +90,7 @@ typedef struct yki_attrs {
     int64_t rotary;            /* rotary_embedding: the columns of a head that are turned ... */
     bool interleaved;          /* ... in pairs of neighbours, instead of one from each half ... */
     bool inverse;              /* ... by the negative angles */
+    bool reverse;              /* lstm, gru: from the last step to the first */
     double eps, momentum;      /* batch_norm */
     double p;                  /* dropout, also of attention's shares */
     double label_smoothing;    /* cross_entropy */

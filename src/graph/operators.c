@@ -15,13 +15,15 @@
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
 #define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},
 #define CONSTANT(number, operand, text)   {.name = text, .is_constant = true},
+#define GIVEN(number, operand, text)      {.name = text, .is_constant = true, .is_optional = true},
 #define COMPARED(number, operand, text)   {.name = text, .is_activation = true, .is_constant = true},
 #define MASK(number, operand, text)                                                                \
     {.name = text, .is_activation = true, .is_constant = true, .is_mask = true},
-#define IMAGES      .layouts = YKI_OF_IMAGES,
-#define ANY_LAYOUT  .layouts = YKI_ANY_LAYOUTS,
-#define TWO_RESULTS .more_results = 1,
-#define ONE_DTYPE   .one_dtype = true,
+#define IMAGES        .layouts = YKI_OF_IMAGES,
+#define ANY_LAYOUT    .layouts = YKI_ANY_LAYOUTS,
+#define TWO_RESULTS   .more_results = 1,
+#define THREE_RESULTS .more_results = 2,
+#define ONE_DTYPE     .one_dtype = true,
 #define FORWARD(number, op, policy, inputs, outputs, attributes)                                   \
     const yki_op yki_op_##op = {.name = #op,                                                       \
                                 .autocast = YKI_AUTOCAST_##policy,                                 \

@@ -16,6 +16,7 @@
 #define OPTIONAL(number, operand, name)   YKI_##number##_##operand,
 #define FURTHER(number, operand, name)    YKI_##number##_##operand,
 #define CONSTANT(number, operand, name)   YKI_##number##_##operand,
+#define GIVEN(number, operand, name)      YKI_##number##_##operand,
 #define COMPARED(number, operand, name)   YKI_##number##_##operand,
 #define MASK(number, operand, name)       YKI_##number##_##operand,
 #define OUTPUT(number, operand)           YKI_##number##_##operand,

@@ -1,6 +1,7 @@
 /*
- * Recurrent layers, as PyTorch's LSTM and GRU, and their cells. A graph has no loops, so layers are
- * unrolled. What the inputs add to the gates is computed for all steps at once.
+ * Recurrent layers, as PyTorch's LSTM and GRU, and their cells. A graph has no loops, so an
+ * operator takes all steps of a direction of a layer; what the inputs add to the gates is computed
+ * for all of them before it.
  */
 #include "nn/layers.h"
 
@@ -11,7 +12,8 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "graph/operators.h"
+#include "graph/recurrent.h"
+#include "tensor/element.h"
 
 /* What a step reads and writes. The cell is the LSTM's alone. */
 typedef struct state {
@@ -48,9 +50,7 @@ typedef struct stack {
     const recurrent *kind;
     int64_t size, directions;
     yk_nn_recurrent_options options;
-    yk_value **outputs;          /* (N, 1, size) of each step */
-    yk_value **running, **ended; /* (N, 1) masks of each step, where sequences have lengths */
-    yk_value **hidden, **cell;   /* (N, 1, size): the last ones of each layer and direction */
+    yk_value **hidden, **cell; /* (N, 1, size): the last ones of each layer and direction */
 } stack;
 
 static yk_value *declare(yk_value *x, const char *what, const char *suffix, int ndim,
@@ -80,54 +80,30 @@ static yk_value *zeros_of(yk_value *from_input, int64_t size)
     return yk_full_like(yk_slice(from_input, -1, 0, size), 0);
 }
 
-/* One of the given states, or zeros: (N, size). */
-static yk_value *first_state(const stack *s, yk_value *given, int64_t index, yk_value *zeros)
+/* One of the given states, (N, size), or NULL. */
+static yk_value *first_state(const stack *s, yk_value *given, int64_t index)
 {
     int64_t dims[YK_MAX_DIMS];
     if (!given || yk_value_shape(given, dims) < 0)
-        return given ? given : zeros;
+        return given;
     return yk_reshape(yk_slice(given, 1, index, 1), 2, (int64_t[]){dims[0], s->size});
-}
-
-/* Which sequences have step t, and which do not: lengths are whole numbers. */
-static void mask_steps(const stack *s, int64_t steps)
-{
-    yk_value *lengths = yk_unsqueeze(s->options.lengths, 1);
-    for (int64_t t = 0; t < steps; t++) {
-        yk_value *left = yk_add_scalar(lengths, -(double)t);
-        s->running[t] = yk_clamp(left, 0, 1);
-        s->ended[t] = yk_clamp(yk_add_scalar(yk_scale(left, -1), 1), 0, 1);
-    }
 }
 
 /* x (N, T, I), with zeros after the ends of sequences: whatever it has there, NaN too, would reach
  * the gradient of the weights. */
 static yk_value *clear_ended(const stack *s, yk_value *x, int64_t steps)
 {
-    return yk_masked_fill(x, yk_stack(s->ended, (int)steps, 1), 0);
-}
-
-/* Where a sequence has ended, it keeps the state from before the step. *output: 0 there. */
-static yk_value *keep_ended(const stack *s, int64_t t, yk_value *next, yk_value *before,
-                            yk_value **output)
-{
-    *output = yk_masked_fill(next, s->ended[t], 0);
-    return yk_add(*output, yk_masked_fill(before, s->running[t], 0));
-}
-
-/* One step; returns its output, (N, size). */
-static yk_value *step(const stack *s, int64_t t, state *now, yk_value *from_input,
-                      yk_value *from_hidden)
-{
-    const state before = *now;
-    yk_value *output, *unused;
-    s->kind->step(now, from_input, from_hidden);
-    if (!s->options.lengths)
-        return now->hidden;
-    now->hidden = keep_ended(s, t, now->hidden, before.hidden, &output);
-    if (s->kind == &lstm)
-        now->cell = keep_ended(s, t, now->cell, before.cell, &unused);
-    return output;
+    const yk_dtype dtype = yk_value_dtype(x);
+    yk_tensor numbers = {.dtype = dtype, .ndim = 1, .dims = {steps}};
+    numbers.data = yki_calloc((size_t)steps, yk_dtype_size(dtype));
+    if (!numbers.data)
+        return yki_emit_error(x, s->kind->name, yki_error_memory((size_t)steps, "a layer"));
+    for (int64_t t = 0; t < steps; t++)
+        yki_element_set(dtype, numbers.data, t, (double)t);
+    yk_value *times = yk_constant(yk_value_graph(x), &numbers);
+    free(numbers.data);
+    yk_value *ended = yk_less_equal(yk_unsqueeze(s->options.lengths, 1), times);
+    return yk_masked_fill(x, yk_unsqueeze(ended, 2), 0);
 }
 
 /* x (N, T, I) -> (N, T, size) */
@@ -138,27 +114,23 @@ static yk_value *run_direction(const stack *s, yk_value *x, int64_t layer, bool 
     if (yk_value_shape(x, dims) < 0)
         return x;
     snprintf(suffix, sizeof suffix, "_l%lld%s", (long long)layer, reverse ? "_reverse" : "");
-    const int64_t size = s->size, rows = s->kind->gates * size,
-                  index = layer * s->directions + reverse;
-    const int64_t one[] = {dims[0], 1, size};
-    const weights w = declare_weights(x, s->kind, suffix, size);
-    yk_value *inputs = yk_linear(x, w.ih, w.bias_ih);
-    state now = {NULL, NULL};
-    for (int64_t i = 0; i < dims[1]; i++) {
-        int64_t t = reverse ? dims[1] - 1 - i : i;
-        yk_value *from_input = yk_reshape(yk_slice(inputs, 1, t, 1), 2, (int64_t[]){dims[0], rows});
-        if (i == 0) {
-            yk_value *zeros = zeros_of(from_input, size);
-            now.hidden = first_state(s, s->options.h0, index, zeros);
-            now.cell = first_state(s, s->options.c0, index, zeros);
-        }
-        yk_value *from_hidden = yk_linear(now.hidden, w.hh, w.bias_hh);
-        s->outputs[t] = yk_reshape(step(s, t, &now, from_input, from_hidden), 3, one);
-    }
-    s->hidden[index] = yk_reshape(now.hidden, 3, one);
+    const int64_t index = layer * s->directions + reverse, one[] = {dims[0], 1, s->size};
+    const weights w = declare_weights(x, s->kind, suffix, s->size);
+    const yki_recurrent_layer steps = {.from_input = yk_linear(x, w.ih, w.bias_ih),
+                                       .weight = w.hh,
+                                       .bias = w.bias_hh,
+                                       .lengths = s->options.lengths,
+                                       .h0 = first_state(s, s->options.h0, index),
+                                       .c0 = first_state(s, s->options.c0, index),
+                                       .reverse = reverse};
+    state last = {NULL, NULL};
+    yk_value *y = s->kind == &lstm ? yki_lstm(&steps, &last.hidden, &last.cell)
+                                   : yki_gru(&steps, &last.hidden);
+    if (s->options.h_n)
+        s->hidden[index] = yk_reshape(last.hidden, 3, one);
     if (s->options.c_n)
-        s->cell[index] = yk_reshape(now.cell, 3, one);
-    return yk_concat(s->outputs, (int)dims[1], 1);
+        s->cell[index] = yk_reshape(last.cell, 3, one);
+    return y;
 }
 
 static yk_value *run_layer(const stack *s, yk_value *x, int64_t layer)
@@ -209,17 +181,12 @@ static yk_status check(const stack *s, const yk_value *x)
     return check_state(s, x, "c0", o->c0);
 }
 
-static yk_status allocate(stack *s, int64_t steps)
+static yk_status allocate(stack *s)
 {
     size_t states = (size_t)(s->options.num_layers * s->directions);
-    s->outputs = yki_calloc((size_t)steps, sizeof *s->outputs);
     s->hidden = yki_calloc(states, sizeof *s->hidden);
     s->cell = yki_calloc(states, sizeof *s->cell);
-    s->running = yki_calloc((size_t)steps, sizeof *s->running);
-    s->ended = yki_calloc((size_t)steps, sizeof *s->ended);
-    return s->outputs && s->hidden && s->cell && s->running && s->ended
-               ? YK_OK
-               : yki_error_memory((3 * (size_t)steps + 2 * states) * sizeof *s->cell, "a layer");
+    return s->hidden && s->cell ? YK_OK : yki_error_memory(2 * states * sizeof *s->cell, "a layer");
 }
 
 /* Where the options ask for it, hands out the last states of all layers, or what x is if it is
@@ -248,22 +215,17 @@ static yk_value *run_layers(yk_value *x, const char *name, const recurrent *kind
     } else {
         s.directions = s.options.bidirectional ? 2 : 1;
         status = status == YK_OK ? check(&s, x) : status;
-        status = status == YK_OK ? allocate(&s, dims[1]) : status;
-        if (status == YK_OK && s.options.lengths) {
-            mask_steps(&s, dims[1]);
+        status = status == YK_OK ? allocate(&s) : status;
+        if (status == YK_OK && s.options.lengths)
             x = clear_ended(&s, x, dims[1]);
-        }
         for (int64_t i = 0; status == YK_OK && i < s.options.num_layers; i++)
             x = run_layer(&s, x, i);
         x = status == YK_OK ? x : yki_emit_error(x, kind->name, status);
     }
     give_states(&s, x);
     yk_scope_pop(graph);
-    free(s.outputs);
     free(s.hidden);
     free(s.cell);
-    free(s.running);
-    free(s.ended);
     return x;
 }
 

@@ -95,6 +95,8 @@ static const translation translations[] = {
     {&yki_op_rotary_embedding, "Gather", yki_onnx_write_rotary},
     {&yki_op_lstm_cell, "Mul", yki_onnx_write_lstm_cell},
     {&yki_op_gru_cell, "Add", yki_onnx_write_gru_cell},
+    {&yki_op_lstm, "LSTM", yki_onnx_write_recurrent},
+    {&yki_op_gru, "GRU", yki_onnx_write_recurrent},
     {&yki_op_embedding, "Gather", yki_onnx_write_embedding},
     {&yki_op_permute, "Transpose", yki_onnx_write_permute},
     {&yki_op_concat, "Concat", yki_onnx_write_concat},
@@ -149,13 +151,25 @@ static yk_status find_same(yki_onnx_graph *g)
         const translation *known = find_translation(node->op);
         if (!is_exported(g, node))
             continue;
-        if (!known)
+        bool alone = known && known->write == yki_onnx_write_recurrent &&
+                     !yki_onnx_linear_of(g, node); /* no layer that yk_nn_lstm() makes */
+        if (!known || alone)
             return yki_error(YK_ERROR_UNSUPPORTED, "%s%s: ONNX has no such operator", node->scope,
                              node->op->name);
         if (!known->write)
             g->same[node->out[0]->id] = node->in[0];
     }
     return YK_OK;
+}
+
+/* A linear layer that is a part of its reader's operator is no node of its own. */
+static void leave_out_linears(yki_onnx_graph *g)
+{
+    for (size_t n = 0; n < g->source->first_backward; n++) {
+        const yki_node *linear = yki_onnx_linear_of(g, g->source->graph->nodes[n]);
+        if (linear)
+            g->needed[linear->out[0]->id] = false;
+    }
 }
 
 static void write_nodes(yki_onnx_graph *g)
@@ -189,6 +203,7 @@ static yk_status write_graph(yki_onnx_graph *g)
 {
     const yk_graph *graph = g->source->graph;
     YK_TRY(find_same(g));
+    leave_out_linears(g);
     write_nodes(g);
     YK_TRY(check_names(g));
     for (size_t i = 0; i < graph->value_count; i++)

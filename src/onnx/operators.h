@@ -27,7 +27,11 @@ extern yki_onnx_translator yki_onnx_write_pool, yki_onnx_write_adaptive_pool,
     yki_onnx_write_interpolate, yki_onnx_write_sum, yki_onnx_write_extreme;
 /* attention.c */
 extern yki_onnx_translator yki_onnx_write_attention, yki_onnx_write_rotary;
-extern yki_onnx_translator yki_onnx_write_lstm_cell, yki_onnx_write_gru_cell;
+extern yki_onnx_translator yki_onnx_write_lstm_cell, yki_onnx_write_gru_cell,
+    yki_onnx_write_recurrent;
+/* Of lstm or gru, the linear layer before it, which becomes a part of ONNX's operator; NULL of
+ * other nodes. */
+const yki_node *yki_onnx_linear_of(const yki_onnx_graph *g, const yki_node *node);
 /* shape.c, and rows that indices choose */
 extern yki_onnx_translator yki_onnx_write_flatten, yki_onnx_write_reshape, yki_onnx_write_permute,
     yki_onnx_write_concat, yki_onnx_write_slice, yki_onnx_write_pad, yki_onnx_write_embedding;

@@ -179,6 +179,18 @@ YK_TEST(cells)
     on_cuda(&family_gru_cell, ALL);
 }
 
+/* Each step is a product and a kernel. */
+YK_TEST(recurrent_layers)
+{
+    const conformance_family *const families[] = {&family_lstm, &family_gru};
+    for (int f = 0; f < 2; f++)
+        for (int i = 0; i < ALL; i++) {
+            const long before = work_of("libcublasLt.so.13");
+            on_device(families[f], &settings[i]);
+            assert_true(work_of("libcublasLt.so.13") > before + (long)families[f]->count);
+        }
+}
+
 YK_TEST(embedding)
 {
     on_cuda(&family_embedding, FULL);

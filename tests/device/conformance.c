@@ -36,12 +36,12 @@ static yk_value *build(yk_graph *graph, yk_dtype dtype, const void *data)
     return row->family->build(graph, row->c, dtype);
 }
 
-/* How fusion feeds batch_norm's backward; and a step of an LSTM of which one result is not used. */
+/* How fusion feeds batch_norm's backward; and recurrent layers of which one result is not used. */
 static yk_value *adjust(yk_graph *graph, const void *data)
 {
     const conformance_case *c = ((const row_of_family *)data)->c;
     yki_node *node = graph->nodes[0];
-    if (node->op == &yki_op_lstm_cell && c->absent)
+    if (c->absent)
         graph->nodes[1]->in[c->absent] = NULL;
     if (node->op != &yki_op_batch_norm)
         return NULL;

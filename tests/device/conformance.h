@@ -42,7 +42,9 @@ typedef struct conformance_case {
     yki_fused activation;  /* batch_norm: what is fused ... */
     bool residual, y, dy2; /* ... and how backward is fed */
     bool evaluation;       /* default: training */
-    int absent;            /* lstm_cell: the input that backward does not have */
+    bool states, lengths;  /* lstm, gru: operands that there are */
+    bool reverse;          /* likewise */
+    int absent;            /* lstm_cell, lstm, gru: the input that backward does not have */
     bool ties;             /* inputs are multiples of 1/2; not differentiable */
     double spread;         /* inputs are from -spread to spread; 0: from -1 to 1 */
     double floor;          /* added to the norm that errors are relative to */

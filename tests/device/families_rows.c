@@ -377,43 +377,6 @@ static yk_value *build_rotary(yk_graph *graph, const conformance_case *c, yk_dty
 
 FAMILY(rotary, build_rotary);
 
-/* ---- cells of recurrent layers --------------------------------------------------------------- */
-
-/* x: a state. */
-static const conformance_case lstm_cell_cases[] = {
-    {.x = {1, 1}},
-    {.x = {3, 16}},
-    {.x = {5, 40}},
-    {.x = {2, 37}},
-    {.x = {70, 130}},
-    {.x = {2, 21}, .absent = YKI_LSTM_CELL_BACKWARD_DHIDDEN, .ties = true},
-    {.x = {2, 48}, .absent = YKI_LSTM_CELL_BACKWARD_DNEXT, .ties = true}};
-
-static yk_value *gates_of(yk_graph *graph, const conformance_case *c, const char *of, int64_t gates,
-                          yk_dtype dtype)
-{
-    return yk_input(graph, of, dtype, 2, (int64_t[]){c->x[0], gates * c->x[1]});
-}
-
-static yk_value *build_lstm_cell(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
-{
-    yk_value *in = gates_of(graph, c, "in", 4, dtype);
-    return yk_lstm_cell(in, gates_of(graph, c, "back", 4, dtype), conformance_x(graph, c, dtype),
-                        NULL);
-}
-
-static const conformance_case gru_cell_cases[] = {
-    {.x = {1, 1}}, {.x = {3, 16}}, {.x = {5, 40}}, {.x = {2, 37}}, {.x = {70, 130}}};
-
-static yk_value *build_gru_cell(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
-{
-    yk_value *in = gates_of(graph, c, "in", 3, dtype);
-    return yk_gru_cell(in, gates_of(graph, c, "back", 3, dtype), conformance_x(graph, c, dtype));
-}
-
-FAMILY(lstm_cell, build_lstm_cell);
-FAMILY(gru_cell, build_gru_cell);
-
 /* ---- embedding: never in 16 bit -------------------------------------------------------------- */
 
 /* x: the indices; classes, filters: the rows and columns of the weight. */

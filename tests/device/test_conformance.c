@@ -519,12 +519,14 @@ YK_TEST(rotary_embedding)
     conformance_device(&family_rotary, &cpu_f16);
 }
 
-/* ---- cells of recurrent layers --------------------------------------------------------------- */
+/* ---- recurrent layers and their cells -------------------------------------------------------- */
 
 static void cells_in_all_dtypes(void)
 {
     on_cpu_in_all_dtypes(&family_lstm_cell);
     on_cpu_in_all_dtypes(&family_gru_cell);
+    on_cpu_in_all_dtypes(&family_lstm);
+    on_cpu_in_all_dtypes(&family_gru);
 }
 
 YK_TEST(ref_cells)
@@ -533,6 +535,14 @@ YK_TEST(ref_cells)
     on_ref_in_16_bit(&family_lstm_cell);
     on_ref(&family_gru_cell);
     on_ref_in_16_bit(&family_gru_cell);
+}
+
+YK_TEST(ref_recurrent_layers)
+{
+    on_ref(&family_lstm);
+    on_ref_in_16_bit(&family_lstm);
+    on_ref(&family_gru);
+    on_ref_in_16_bit(&family_gru);
 }
 
 YK_TEST(cpu_cells)
@@ -697,6 +707,8 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_embedding,
                                                      &family_lstm_cell,
                                                      &family_gru_cell,
+                                                     &family_lstm,
+                                                     &family_gru,
                                                      &family_permute,
                                                      &family_slice,
                                                      &family_pad};

@@ -506,6 +506,18 @@ static void draw_cell(drawing *d, conformance_case *c)
     c->x[1] = draw(d, 1, 150);
 }
 
+static void draw_recurrent(drawing *d, conformance_case *c)
+{
+    c->x[0] = draw(d, 1, 20);
+    c->x[1] = draw(d, 1, 6);
+    c->x[2] = draw(d, 1, 100);
+    c->states = draw(d, 0, 1);
+    c->reverse = draw(d, 0, 1);
+    c->lengths = draw(d, 0, 1);
+    c->classes = c->x[1];
+    c->spread = 2 / sqrt((double)c->x[2]);
+}
+
 static void draw_rotary(drawing *d, conformance_case *c)
 {
     const int64_t width = draw(d, 2, 90);
@@ -570,6 +582,8 @@ static const operators all_operators[] = {
     {&family_embedding, draw_embedding, true},
     {&family_lstm_cell, draw_cell, false},
     {&family_gru_cell, draw_cell, false},
+    {&family_lstm, draw_recurrent, false},
+    {&family_gru, draw_recurrent, false},
     {&family_group_norm, draw_group_norm, false},
     {&family_matmul, draw_matmul, false},
     {&family_softmax, draw_any_shape, true},

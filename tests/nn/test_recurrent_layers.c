@@ -8,6 +8,7 @@
 #include <yoke/yoke.h>
 
 #include "graph/graph.h"
+#include "graph/recurrent.h"
 #include "harness.h"
 
 #include <math.h>
@@ -302,6 +303,57 @@ YK_TEST(mistakes_in_recurrent_layers_are_reported)
                          "rnn.gru: c0 and c_n are options of an lstm");
     assert_int_equal(yk_value_shape(yk_nn_lstm(NULL, "rnn", SIZE, NULL), NULL), -1);
     assert_int_equal(yk_value_shape(yk_nn_gru(NULL, NULL, 0, NULL), NULL), -1);
+}
+
+static size_t count_nodes(layer_fn layer, int64_t steps)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, steps, INPUTS});
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.lengths = yk_input(graph, "lengths", YK_F32, 1, (int64_t[]){YK_BATCH});
+    options.bidirectional = true;
+    assert_int_equal(yk_value_shape(layer(x, "rnn", SIZE, &options), NULL), 3);
+    const size_t count = graph->node_count;
+    yk_graph_destroy(graph);
+    return count;
+}
+
+/* A graph does not grow with the length of its sequences. */
+YK_TEST(steps_are_no_nodes)
+{
+    assert_int_equal(count_nodes(yk_nn_lstm, 5000), count_nodes(yk_nn_lstm, STEPS));
+    assert_int_equal(count_nodes(yk_nn_gru, 5000), count_nodes(yk_nn_gru, STEPS));
+}
+
+/* Each operator says what does not fit, and is invalid. */
+YK_TEST(operands_of_a_layer_have_to_fit)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *last;
+    yki_recurrent_layer layer = {
+        .from_input = yk_input(graph, "in", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, 3 * SIZE}),
+        .weight =
+            yk_parameter(graph, "weight", YK_F32, 2, (int64_t[]){3 * SIZE, SIZE}, YK_INIT_ZEROS, 0),
+        .bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){3 * SIZE}, YK_INIT_ZEROS, 0),
+        .h0 = yk_input(graph, "h0", YK_F32, 2, (int64_t[]){YK_BATCH, SIZE})};
+    assert_int_equal(yk_value_shape(yki_gru(&layer, &last), NULL), 3);
+    assert_int_equal(yk_value_shape(last, NULL), 2);
+    layer.h0 = yk_input(graph, "narrow", YK_F32, 2, (int64_t[]){YK_BATCH, SIZE - 1});
+    assert_int_equal(yk_value_shape(yki_gru(&layer, &last), NULL), -1);
+    assert_int_equal(yk_value_shape(last, NULL), -1);
+    assert_contains(graph->error, "gru: h0 has shape (N, 3), which does not fit the samples and "
+                                  "states of the gates (N, 3, 12)");
+    yk_graph_destroy(graph);
+    graph = yk_graph_create();
+    layer.from_input = yk_input(graph, "in", YK_F32, 3, (int64_t[]){YK_BATCH, STEPS, 3 * SIZE});
+    layer.weight =
+        yk_parameter(graph, "weight", YK_F32, 2, (int64_t[]){3 * SIZE, SIZE}, YK_INIT_ZEROS, 0);
+    layer.bias = yk_parameter(graph, "bias", YK_F32, 1, (int64_t[]){3 * SIZE}, YK_INIT_ZEROS, 0);
+    layer.h0 = NULL;
+    assert_int_equal(yk_value_shape(yki_lstm(&layer, &last, &last), NULL), -1);
+    assert_contains(graph->error,
+                    "lstm: weight has shape (12, 4), which does not fit gates (N, 3, 12)");
+    yk_graph_destroy(graph);
 }
 
 /* ---- lengths --------------------------------------------------------------------------------- */

@@ -595,3 +595,32 @@ YK_TEST(recurrent_layers_are_translated)
 {
     judge(make_model(recurrent_layers(images_of(16)), YK_AMP_OFF), 16);
 }
+
+/* Sequences of three and of six steps, from states that are given, of which the last states alone
+ * are read where `last`. */
+static yk_value *sequences(yk_value *x, bool last)
+{
+    yk_value *flat = yk_flatten(x), *h_n[2], *c_n;
+    yk_value *is_long =
+        yk_greater(yk_slice(flat, 1, 40, 1), yk_full_like(yk_slice(flat, 1, 0, 1), 0));
+    yk_nn_recurrent_options options = YK_NN_RECURRENT_OPTIONS_INIT;
+    options.bidirectional = true;
+    options.lengths = yk_reshape(yk_add_scalar(yk_scale(is_long, 3), 3), 1, (int64_t[]){YK_BATCH});
+    options.h0 = yk_reshape(yk_slice(flat, 1, 0, 14), 3, (int64_t[]){YK_BATCH, 2, 7});
+    options.h_n = &h_n[0];
+    x = yk_reshape(x, 3, (int64_t[]){YK_BATCH, 6, -1});
+    yk_value *gru = yk_nn_gru(x, "gru", 7, &options);
+    options.c0 = yk_reshape(yk_slice(flat, 1, 20, 14), 3, (int64_t[]){YK_BATCH, 2, 7});
+    options.h_n = &h_n[1];
+    options.c_n = &c_n;
+    yk_value *lstm = yk_nn_lstm(last ? x : gru, "lstm", 7, &options);
+    yk_value *results[] = {yk_flatten(h_n[0]), yk_flatten(h_n[1]), yk_flatten(c_n),
+                           yk_flatten(lstm)};
+    return yk_concat(results, last ? 3 : 4, 1);
+}
+
+YK_TEST(lengths_and_states_of_recurrent_layers_are_translated)
+{
+    judge(make_model(sequences(images_of(16), false), YK_AMP_OFF), 16);
+    judge(make_model(sequences(images_of(16), true), YK_AMP_OFF), 16);
+}

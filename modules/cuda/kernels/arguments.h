@@ -394,6 +394,31 @@ typedef struct yki_cuda_cell_slopes_args {
     void *dstate;
 } yki_cuda_cell_slopes_args;
 
+/*
+ * A step of a recurrent layer: see lstm and gru in graph/operators.def, whose operands these are.
+ * The states (samples, size) and what the hidden state gives to the gates (samples, gates size) are
+ * of the step. bias and lengths are f32, or f64 where all is. What is absent is NULL.
+ */
+typedef struct yki_cuda_layer_args {
+    const void *from_input, *from_hidden; /* from_hidden is NULL where the hidden state is zero */
+    const void *bias, *lengths, *h0, *c0;
+    void *hidden, *cell; /* left by the step before, and for the next one; cell: of the LSTM */
+    void *y, *saved;
+    int64_t samples, size, steps, step;
+    int32_t reverse;
+} yki_cuda_layer_args;
+
+/* Its gradient. After the steps comes number -1, which writes dh0 and dc0 alone. */
+typedef struct yki_cuda_layer_slopes_args {
+    yki_cuda_layer_args of; /* h0, y, saved, lengths, and numbers */
+    const void *from_after; /* (samples, size): what the step after gives to the hidden state */
+    const void *dy, *dh_n, *dc_n;
+    void *carried; /* (samples, size), f32 or f64: in the GRU, what passes no weight, ... */
+    void *dcell;   /* ... and in the LSTM, the gradient of the cell */
+    void *operand; /* (samples, gates size): dgates of the step, for the product */
+    void *dgates, *before, *dinput, *dh0, *dc0;
+} yki_cuda_layer_slopes_args;
+
 /* ---- loss.cu --------------------------------------------------------------------------------- */
 
 /* A row is what has one softmax, a sample or one of its `pixels`; its columns are classes, which

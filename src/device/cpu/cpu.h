@@ -84,6 +84,7 @@ extern const yki_kernel_impl yki_cpu_scaled_dot_product_attention,
 extern const yki_kernel_impl yki_cpu_rotary_embedding;
 extern const yki_kernel_impl yki_cpu_lstm_cell, yki_cpu_lstm_cell_backward, yki_cpu_gru_cell,
     yki_cpu_gru_cell_backward;
+extern const yki_kernel_impl yki_cpu_lstm, yki_cpu_lstm_backward, yki_cpu_gru, yki_cpu_gru_backward;
 extern const yki_kernel_impl yki_cpu_embedding, yki_cpu_embedding_backward;
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;

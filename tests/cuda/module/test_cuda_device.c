@@ -43,10 +43,10 @@ static const operators_case pools = {ALL,
                                       &family_adaptive, &family_interpolate}};
 static const operators_case moves = {
     ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
-static const operators_case rows = {
-    ALL,
-    {&family_softmax, &family_log_softmax, &family_layer_norm, &family_layer_norm_wide,
-     &family_rms_norm, &family_rms_norm_wide, &family_rotary, &family_lstm_cell, &family_gru_cell}};
+static const operators_case rows = {ALL,
+                                    {&family_softmax, &family_log_softmax, &family_layer_norm,
+                                     &family_layer_norm_wide, &family_rms_norm,
+                                     &family_rms_norm_wide, &family_rotary}};
 static const operators_case maxima = {ALL, {&family_amax, &family_amin}};
 static const operators_case losses = {
     FULL,
@@ -55,6 +55,8 @@ static const operators_case losses = {
 static const operators_case convolutions = {
     ALL, {&family_conv2d, &family_conv2d_sums, &family_conv_transpose2d}};
 static const operators_case matrices = {ALL, {&family_linear, &family_matmul}};
+static const operators_case recurrent = {
+    ALL, {&family_lstm_cell, &family_gru_cell, &family_lstm, &family_gru}};
 static const operators_case attention = {ALL, {&family_attention}};
 static const operators_case flash_attention = {ALL, {&family_flash_attention}};
 
@@ -129,6 +131,11 @@ YK_TEST(operators_matrices)
     run_case(&matrices);
 }
 
+YK_TEST(operators_recurrent)
+{
+    run_case(&recurrent);
+}
+
 YK_TEST(operators_attention)
 {
     run_case(&attention);
@@ -142,8 +149,8 @@ YK_TEST(operators_flash_attention)
 YK_TEST(every_operator_is_in_a_case)
 {
     static const operators_case *const all[] = {
-        &broadcasts, &choices, &norms,        &pools,    &moves,     &rows,
-        &maxima,     &losses,  &convolutions, &matrices, &attention, &flash_attention};
+        &broadcasts, &choices,      &norms,    &pools,     &moves,     &rows,           &maxima,
+        &losses,     &convolutions, &matrices, &recurrent, &attention, &flash_attention};
     bool seen[YKI_OPERATORS] = {false};
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         conformance_mark(&families_elementwise[i], seen);

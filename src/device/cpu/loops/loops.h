@@ -185,6 +185,60 @@ typedef struct yki_gru_slopes {
     void *dinput, *dgates, *dhidden;
 } yki_gru_slopes;
 
+/*
+ * A product for a step of a recurrent layer, (rows, inner) by (inner, vectors), the latter as wide
+ * as vectors and packed in the order in which it is read. A number is an f32, or a pair of bf16
+ * whose products are added to the same sum.
+ */
+typedef struct yki_gate_product {
+    const void *a;        /* rows, `pitch` numbers apart */
+    const void *b;        /* (inner, vectors), each as many numbers as a vector has */
+    float *c;             /* (rows, vectors) */
+    int64_t pitch, inner; /* numbers */
+} yki_gate_product;
+
+enum { YKI_GATE_VECTORS = 4, YKI_GATE_ROWS = 16 /* at most */ };
+
+/* `count` units, a vector at most, of a sample at a step of a recurrent layer; see lstm and gru in
+ * graph/operators.def. dtype: of what the step reads and writes. The samples of a call have the
+ * same dtypes, units and count, and are YKI_GATE_ROWS at most. */
+typedef struct yki_recurrent_step {
+    yk_dtype dtype, operand_dtype;
+    int64_t size, unit, count; /* of a state, and the first of the units */
+    const float *product;      /* vectors: what the hidden state gives to each gate, ... */
+    const float *bias;         /* ... and what is added to it */
+    const void *from_input;    /* (gates, size) */
+    void *saved, *y;           /* (gates + 1, size), (size); either may be NULL */
+    void *operand;             /* the new hidden state as the next product reads it, ... */
+    float *kept;               /* ... and the cell or, of gru, the hidden state: whole vectors */
+} yki_recurrent_step;
+
+/* Likewise, of the gradient. */
+typedef struct yki_recurrent_slopes {
+    yk_dtype dtype, operand_dtype;
+    int64_t size, unit, count;
+    int64_t padded;         /* size in whole vectors */
+    const float *product;   /* a vector: what the step after gives to the hidden state, ... */
+    float *carried;         /* ... and what comes past the weight; is left for the step before */
+    float *dcell;           /* of lstm, likewise */
+    const void *saved, *dy; /* dy may be NULL */
+    const void *before;     /* of gru: the hidden state before the step; NULL: zeros */
+    void *dgates, *dinput;  /* (gates, size); dinput is gru's, and may be NULL */
+    void *operand;          /* (gates, padded): dgates as the next product reads it */
+} yki_recurrent_slopes;
+
+/* What recurrent layers are made of. */
+typedef struct yki_gate_loops {
+    /* Of at most rows[vectors] rows and YKI_GATE_VECTORS vectors. */
+    void (*multiply)(const yki_gate_product *product, int rows, int vectors);
+    int rows[YKI_GATE_VECTORS + 1];
+    /* What a step makes of it, and the gradient. */
+    void (*lstm)(const yki_recurrent_step *steps, int rows);
+    void (*lstm_slopes)(const yki_recurrent_slopes *slopes, int rows);
+    void (*gru)(const yki_recurrent_step *steps, int rows);
+    void (*gru_slopes)(const yki_recurrent_slopes *slopes, int rows);
+} yki_gate_loops;
+
 /* First those of one operand. */
 typedef enum yki_map_op {
     YKI_MAP_RELU,                /* max(a, 0) */
@@ -387,6 +441,7 @@ typedef struct yki_cpu_loops {
     void (*lstm_cell_slopes)(yk_dtype dtype, const yki_lstm_slopes *row, int64_t size);
     void (*gru_cell)(yk_dtype dtype, const yki_gru_row *row, int64_t size);
     void (*gru_cell_slopes)(yk_dtype dtype, const yki_gru_slopes *row, int64_t size);
+    yki_gate_loops gates; /* products of f32 */
     /* The sum of elements, each times that of factor, which may be NULL; and rows of `count`
      * elements, `stride` apart, added to as many sums. */
     double (*sum)(yk_dtype dtype, const void *x, const void *factor, int64_t count);
@@ -500,6 +555,10 @@ extern const yki_cpu_loops yki_cpu_loops_avx512, yki_cpu_loops_avx2, yki_cpu_loo
 /* For processors with bf16 dot products. Weights are (b) of the bias, then pairs of bf16: of two
  * channels, (3, width / 2, 3, b), or for a width of 1 of two taps in a row, (3, 2, b). */
 yki_narrow_convolution yki_narrow_bf16;
+
+/* Likewise: products of pairs of bf16, by dot products and by AMX, for which the numbers of a row
+ * are a multiple of 16. */
+extern const yki_gate_loops yki_gate_loops_bf16, yki_gate_loops_amx;
 
 /* The table for a device, whose block is the width of its vectors: 16, 8 or none. */
 const yki_cpu_loops *yki_cpu_loops_of(const yki_device *device);

@@ -1,9 +1,4 @@
-/* Element by element, y = op(a, b): included by table.h alone. */
-
-YKI_FORCE_INLINE yki_lanes sigmoid(yki_lanes x)
-{
-    return 1.0f / (1.0f + yki_exp(-x));
-}
+/* Element by element, y = op(a, b): included by table.h alone, after gate_math.h. */
 
 /*
  * What gelu and its slope need at z = |x|: the standard normal distribution's tail beyond z is
@@ -55,21 +50,6 @@ YKI_FORCE_INLINE yki_lanes clamp(yki_lanes x, float least, float most)
 YKI_FORCE_INLINE yki_lanes relu6(yki_lanes x)
 {
     return clamp(x, 0, 6);
-}
-
-/* Cephes' tanhf: a polynomial up to 0.625, and 1 - 2 / (exp(2 |x|) + 1) beyond. NaN passes. */
-YKI_FORCE_INLINE yki_lanes tanh_of(yki_lanes x)
-{
-    const yki_bits sign = (yki_bits)x & 0x80000000u;
-    yki_lanes z = (yki_lanes)((yki_bits)x ^ sign), s = x * x;
-    yki_lanes p = yki_splat(-5.70498872745e-3f);
-    p = p * s + 2.06390887954e-2f;
-    p = p * s - 5.37397155531e-2f;
-    p = p * s + 1.33314422036e-1f;
-    p = p * s - 3.33332819422e-1f;
-    p = p * s * x + x;
-    yki_lanes large = 1.0f - 2.0f / (yki_exp(z + z) + 1.0f);
-    return yki_select((yki_bits)(z > 0.625f), (yki_lanes)((yki_bits)large | sign), p);
 }
 
 /* e^x - 1 of x up to 0, precise near 0, too: 2 t / (1 - t) with t = tanh(x / 2). */

@@ -42,16 +42,19 @@ YKI_FORCE_INLINE void lstm_pack(const yki_lstm_row *r, int64_t size, int64_t i, 
     for (int g = 0; g < 4; g++) {
         gates[g] = load_some(r->from_input, g * size + i, count, dtype);
         const yki_pack other = load_some(r->from_hidden, g * size + i, count, dtype);
-        for (int j = 0; j < 2; j++) {
-            const yki_lanes sum = gates[g].v[j] + other.v[j];
-            gates[g].v[j] = g == 2 ? tanh_of(sum) : sigmoid(sum);
-        }
-        store_some(r->gates, g * size + i, count, gates[g], dtype);
+        for (int j = 0; j < 2; j++)
+            gates[g].v[j] += other.v[j];
     }
     for (int j = 0; j < 2; j++) {
-        cell.v[j] = gates[1].v[j] * cell.v[j] + gates[0].v[j] * gates[2].v[j];
-        hidden.v[j] = gates[3].v[j] * tanh_of(cell.v[j]);
+        yki_lanes lanes[] = {gates[0].v[j], gates[1].v[j], gates[2].v[j], gates[3].v[j]};
+        lstm_lanes(lanes, &cell.v[j]);
+        hidden.v[j] = lanes[3] * tanh_of(cell.v[j]);
+        for (int g = 0; g < 4; g++)
+            gates[g].v[j] = lanes[g];
     }
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++)
+        store_some(r->gates, g * size + i, count, gates[g], dtype);
     store_some(r->next, i, count, cell, dtype);
     store_some(r->hidden, i, count, hidden, dtype);
 }
@@ -77,14 +80,10 @@ YKI_FORCE_INLINE void lstm_slopes_pack(const yki_lstm_slopes *r, int64_t size, i
     for (int g = 0; g < 4; g++)
         gates[g] = load_some(r->gates, g * size + i, count, dtype);
     for (int j = 0; j < 2; j++) {
-        const yki_lanes in = gates[0].v[j], forget = gates[1].v[j], new = gates[2].v[j];
-        const yki_lanes out = gates[3].v[j], t = tanh_of(next.v[j]), dh = dhidden.v[j];
-        const yki_lanes dc = dcell.v[j] + dh * out * (1.0f - t * t);
-        gates[0].v[j] = dc * new *in *(1.0f - in);
-        gates[1].v[j] = dc * cell.v[j] * forget * (1.0f - forget);
-        gates[2].v[j] = dc * in * (1.0f - new *new);
-        gates[3].v[j] = dh * t * out * (1.0f - out);
-        dcell.v[j] = dc * forget;
+        yki_lanes lanes[] = {gates[0].v[j], gates[1].v[j], gates[2].v[j], gates[3].v[j]};
+        lstm_slope_lanes(lanes, cell.v[j], next.v[j], dhidden.v[j], &dcell.v[j]);
+        for (int g = 0; g < 4; g++)
+            gates[g].v[j] = lanes[g];
     }
 #pragma GCC unroll 4
     for (int g = 0; g < 4; g++)

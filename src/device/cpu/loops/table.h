@@ -8,6 +8,7 @@
 #include "device/cpu/loops/avg_pool.h"
 #include "device/cpu/loops/blocks.h"
 #include "device/cpu/loops/dropout.h"
+#include "device/cpu/loops/gate_math.h"
 #include "device/cpu/loops/interpolate.h"
 #include "device/cpu/loops/limits.h"
 #include "device/cpu/loops/loss.h"
@@ -17,6 +18,16 @@
 #include "device/cpu/loops/recurrent.h"
 #include "device/cpu/loops/rows.h"
 #include "device/cpu/loops/small_norm.h"
+
+typedef float gate_number;
+
+YKI_FORCE_INLINE yki_lanes gate_add(yki_lanes sum, float a, yki_lanes b)
+{
+    return sum + a * b;
+}
+
+#include "device/cpu/loops/gate_product.h"
+#include "device/cpu/loops/recurrent_layer.h"
 
 #include "device/cpu/loops/amax.h"
 
@@ -48,6 +59,7 @@ const yki_cpu_loops YKI_LOOPS = {.pack = YKI_PACK,
                                  .lstm_cell_slopes = lstm_cell_slopes,
                                  .gru_cell = gru_cell,
                                  .gru_cell_slopes = gru_cell_slopes,
+                                 .gates = GATE_LOOPS,
                                  .sum = sum,
                                  .sum_rows = sum_rows,
                                  .sum_pixels = sum_pixels,
