@@ -51,8 +51,9 @@ yk_value *yk_select(yk_value *x, int64_t dim, int64_t index);
  * comes back at the other, as torch.roll(x, shift, dim). Negative numbers move backwards and count
  * from the end. */
 yk_value *yk_roll(yk_value *x, int64_t shift, int64_t dim);
-/** Images of which each channel is made of upscale_factor^2 channels of x, the pixels of a square of
- *  that side: x (N, C r^2, H, W) -> (N, C, r H, r W) (Shi et al. 2016), as torch's pixel_shuffle. */
+/** Images of which each channel is made of upscale_factor^2 channels of x, the pixels of a square
+ * of that side: x (N, C r^2, H, W) -> (N, C, r H, r W) (Shi et al. 2016), as torch's pixel_shuffle.
+ */
 yk_value *yk_pixel_shuffle(yk_value *x, int64_t upscale_factor);
 /** The reverse: x (N, C, r H, r W) -> (N, C r^2, H, W). */
 yk_value *yk_pixel_unshuffle(yk_value *x, int64_t downscale_factor);
