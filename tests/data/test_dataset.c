@@ -286,7 +286,8 @@ YK_TEST(refuses_descriptions_that_make_no_sense)
     refused_field((yk_field){"x", YK_FIELD_TENSOR, YK_F32, 1, {0}}, "dimension 0 is 0");
     refused_field((yk_field){"x", YK_FIELD_TENSOR, YK_F32, 3, {1 << 20, 1 << 20, 1}},
                   "dimension 1 is 1048576");
-    refused_field((yk_field){"x", YK_FIELD_TENSOR, YK_F32, 4, {1, 1, 1}}, "0 to 3 dimensions");
+    refused_field((yk_field){"x", YK_FIELD_TENSOR, YK_F32, 6, {1, 1, 1, 1, 1}},
+                  "0 to 5 dimensions");
     refused_field((yk_field){"x", YK_FIELD_TENSOR, YK_F32, 2, {YK_ANY_SIZE, 3}}, "is -1");
     refused_field((yk_field){"x", YK_FIELD_IMAGE, YK_F32, 3, {3, 8, 8}}, "a picture is uint8");
     refused_field((yk_field){"x", YK_FIELD_IMAGE, YK_U8, 3, {YK_ANY_SIZE, 8, 8}}, "is -1");

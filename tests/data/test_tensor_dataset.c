@@ -50,6 +50,39 @@ YK_TEST(a_sample_has_a_row_of_each_tensor)
     yk_reader_destroy(reader);
 }
 
+/* Volumes of a model's input, with one dimension for the samples. */
+YK_TEST(samples_have_up_to_five_dimensions)
+{
+    static const char *const name[] = {"volumes"};
+    static float volumes[COUNT][2][1][3][2][2];
+    for (int i = 0; i < COUNT * 24; i++)
+        (&volumes[0][0][0][0][0][0])[i] = (float)i;
+    const yk_tensor tensor = {
+        .data = volumes, .dtype = YK_F32, .ndim = 6, .dims = {COUNT, 2, 1, 3, 2, 2}};
+    yk_dataset *dataset;
+    yk_loader *loader;
+    assert_ok(yk_tensor_dataset_create(&dataset, name, &tensor, 1, 0));
+    assert_ok(yk_loader_create(
+        &loader, dataset, YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 2)));
+    const yk_batch *batch = yk_loader_next(loader);
+    assert_non_null(batch);
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "volumes", YK_F32, 6, (int64_t[]){YK_BATCH, 2, 1, 3, 2, 2});
+    yk_value *sums = yk_sum(yk_flatten(x), 1);
+    yk_model *model;
+    yk_tensor result;
+    assert_ok(yk_model_create(
+        &model, NULL,
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.outputs = &sums, o.output_count = 1)));
+    assert_ok(yk_model_forward(model, batch));
+    assert_ok(yk_model_output_at(model, 0, &result));
+    assert_float_equal(yk_tensor_get(&result, 0), 276, 0);           /* 0 + ... + 23 */
+    assert_float_equal(yk_tensor_get(&result, 1), 276 + 24 * 24, 0); /* 24 + ... + 47 */
+    yk_model_destroy(model);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+}
+
 /* Other tensors arrive as they are. */
 YK_TEST(the_loader_transforms_its_pictures)
 {
@@ -84,7 +117,7 @@ YK_TEST(tensors_that_do_not_fit_are_refused_by_name)
     wrong[2] = (yk_tensor){.data = labels, .dtype = YK_I32, .ndim = 0};
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_dataset_create(&dataset, names, wrong, 3, CLASSES));
-    assert_contains(yk_last_error(), "\"labels\" has 0 dimensions: expected 1 to 4");
+    assert_contains(yk_last_error(), "\"labels\" has 0 dimensions: expected 1 to 6");
     wrong[2] = (yk_tensor){.data = NULL, .dtype = YK_I32, .ndim = 1, .dims = {COUNT}};
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_dataset_create(&dataset, names, wrong, 3, CLASSES));
