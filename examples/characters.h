@@ -1,12 +1,12 @@
 /*
- * What the examples that learn to write share: a data set of the characters of a text, the loop
- * that trains on it, and writing with the model. A model reads "tokens" (N, block_size) and
+ * What the examples that learn to write share: a data set of the characters of a text, and writing
+ * with the model. A model reads "tokens" (N, block_size) and
  * "labels", and its logits are (N, block_size, CHARACTERS).
  */
 #ifndef YOKE_EXAMPLES_CHARACTERS_H
 #define YOKE_EXAMPLES_CHARACTERS_H
 
-#include "common.h"
+#include "training.h"
 
 #include <math.h>
 
@@ -107,35 +107,6 @@ static inline yk_dataset *open_text(char_dataset *set, const writing_options *o)
     return dataset;
 }
 
-/* ---- training ------------------------------------------------------------------------------- */
-
-static inline void train(const writing_options *o, yk_model *model, yk_optimizer *optimizer,
-                         yk_loader *loader, yk_group *world)
-{
-    yk_loss_meter *meter; /* of the steps since the last line */
-    YK_CHECK(yk_loss_meter_create(&meter, model));
-    int64_t step = 0;
-    while (step < o->max_steps) {
-        const yk_batch *batch = yk_loader_next(loader);
-        YK_CHECK(yk_loader_status(loader));
-        if (!batch) /* the end of an epoch; the next begins by itself */
-            continue;
-        YK_CHECK(yk_model_forward(model, batch));
-        YK_CHECK(yk_model_backward(model)); /* averages the gradients over the ranks */
-        YK_CHECK(yk_clip_grad_norm(optimizer, 1, NULL));
-        YK_CHECK(yk_optimizer_step(optimizer));
-        YK_CHECK(yk_loss_meter_update(meter, (double)batch->size));
-        if (++step % 50 && step < o->max_steps)
-            continue;
-        double mean;
-        YK_CHECK(yk_loss_meter_compute(&mean, meter));
-        YK_CHECK(yk_mean_over_ranks(&mean, world, mean, 1));
-        if (yk_group_rank(world) == 0)
-            printf("Step %lld: training loss %.4f\n", (long long)step, mean);
-    }
-    yk_loss_meter_destroy(meter);
-}
-
 /* ---- generating ----------------------------------------------------------------------------- */
 
 /* Draws the next character as often as the model expects it. */
@@ -205,7 +176,7 @@ static inline void learn_to_write(const writing_options *o, yk_model *model, yk_
     options.shuffle = true;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
 
-    train(o, model, optimizer, loader, world);
+    train(model, optimizer, loader, world, o->max_steps);
     if (yk_group_rank(world) == 0)
         generate(o, model, &set);
 

@@ -9,7 +9,7 @@
  *     yoke run -n 2 -- ./translate --max-steps 3000        two processes, a longer training
  */
 #define _POSIX_C_SOURCE 200809L
-#include "common.h"
+#include "training.h"
 
 typedef struct translate_config {
     int64_t layers, heads, width, batch_size, max_steps;
@@ -174,34 +174,6 @@ static yk_model *create_model(const translate_config *config)
     return model;
 }
 
-/* ---- training ------------------------------------------------------------------------------- */
-
-static void train(const translate_config *config, yk_model *model, yk_optimizer *optimizer,
-                  yk_loader *loader, yk_group *world)
-{
-    yk_loss_meter *meter; /* of the steps since the last line */
-    YK_CHECK(yk_loss_meter_create(&meter, model));
-    for (int64_t step = 0; step < config->max_steps;) {
-        const yk_batch *batch = yk_loader_next(loader);
-        YK_CHECK(yk_loader_status(loader));
-        if (!batch) /* the end of an epoch; the next begins by itself */
-            continue;
-        YK_CHECK(yk_model_forward(model, batch));
-        YK_CHECK(yk_model_backward(model)); /* averages the gradients over the ranks */
-        YK_CHECK(yk_clip_grad_norm(optimizer, 1, NULL));
-        YK_CHECK(yk_optimizer_step(optimizer));
-        YK_CHECK(yk_loss_meter_update(meter, (double)batch->size));
-        if (++step % 100 && step < config->max_steps)
-            continue;
-        double mean;
-        YK_CHECK(yk_loss_meter_compute(&mean, meter));
-        YK_CHECK(yk_mean_over_ranks(&mean, world, mean, 1));
-        if (yk_group_rank(world) == 0)
-            printf("Step %lld: training loss %.4f\n", (long long)step, mean);
-    }
-    yk_loss_meter_destroy(meter);
-}
-
 /* ---- translating ---------------------------------------------------------------------------- */
 
 enum { ASKED = 200 /* numbers that are held out */ };
@@ -313,7 +285,7 @@ int main(int argc, char **argv)
     options.shuffle = true;
     YK_CHECK(yk_loader_create(&loader, dataset, &options));
 
-    train(&config, model, optimizer, loader, world);
+    train(model, optimizer, loader, world, config.max_steps);
     if (yk_group_rank(world) == 0)
         show(model);
 

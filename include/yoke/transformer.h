@@ -87,7 +87,7 @@ yk_value *yk_nn_transformer_decoder_layer(yk_value *x, yk_value *memory, const c
                                           const yk_nn_transformer_options *options);
 /**
  * nn.TransformerEncoder: num_layers (at least 1) layers one after another, NAME.layers.0 and so on.
- * Each starts with values of its own; PyTorch's are copies of one layer.
+ * Each layer draws its own initial values, while PyTorch copies one layer.
  */
 yk_value *yk_nn_transformer_encoder(yk_value *x, const char *name, int64_t num_layers,
                                     const yk_nn_transformer_options *options);

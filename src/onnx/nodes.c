@@ -162,7 +162,7 @@ static yk_status find_same(yki_onnx_graph *g)
     return YK_OK;
 }
 
-/* A linear layer that is a part of its reader's operator is no node of its own. */
+/* A linear layer that is written as a part of an LSTM or GRU gets no node. */
 static void leave_out_linears(yki_onnx_graph *g)
 {
     for (size_t n = 0; n < g->source->first_backward; n++) {
