@@ -4,15 +4,8 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "device/ref/gates.h"
 #include "device/ref/ref.h"
-
-#define YKI_REAL       double
-#define YKI_RULE(name) name##_rule
-#include "device/activation_rules.h"
-
-enum { MOST_GATES = 4 };
-enum { INPUT, FORGET, CELL, OUTPUT }; /* of lstm */
-enum { RESET, UPDATE, NEW };          /* of gru */
 
 /* A sample on its way through the steps, in either direction. */
 typedef struct walk {
@@ -104,15 +97,13 @@ static void lstm_step(walk *w, int64_t t, const yk_tensor *from_input, const yk_
 {
     const int64_t size = w->r.size;
     for (int64_t s = 0; s < size; s++) {
-        double value[MOST_GATES];
-        for (int g = INPUT; g <= OUTPUT; g++) {
-            const double sum = yki_ref_get(from_input, at(w, t, 4, g, s)) + w->gates[g * size + s];
-            value[g] = g == CELL ? tanh_rule(sum) : sigmoid_rule(sum);
-            set_if_wanted(saved, at(w, t, 5, g, s), value[g]);
-        }
+        double value[LSTM_GATES];
+        for (int g = 0; g < LSTM_GATES; g++)
+            value[g] = yki_ref_get(from_input, at(w, t, 4, g, s)) + w->gates[g * size + s];
         set_if_wanted(saved, at(w, t, 5, 4, s), w->cell[s]);
-        w->cell[s] = value[FORGET] * w->cell[s] + value[INPUT] * value[CELL];
-        w->hidden[s] = value[OUTPUT] * tanh_rule(w->cell[s]);
+        w->hidden[s] = yki_ref_lstm_gates(value, &w->cell[s]);
+        for (int g = 0; g < LSTM_GATES; g++)
+            set_if_wanted(saved, at(w, t, 5, g, s), value[g]);
         set_if_wanted(y, at(w, t, 1, 0, s), w->hidden[s]);
     }
 }
@@ -151,22 +142,16 @@ static void lstm_slopes(walk *w, int64_t t, const yk_tensor *saved, const yk_ten
 {
     const int64_t size = w->r.size;
     for (int64_t s = 0; s < size; s++) {
-        double y[MOST_GATES];
-        for (int g = INPUT; g <= OUTPUT; g++)
+        double y[LSTM_GATES];
+        for (int g = 0; g < LSTM_GATES; g++)
             y[g] = yki_ref_get(saved, at(w, t, 5, g, s));
         const double before = yki_ref_get(saved, at(w, t, 5, 4, s));
-        const double shown = tanh_rule(y[FORGET] * before + y[INPUT] * y[CELL]);
-        const double dh = w->hidden[s];
-        const double dc = w->cell[s] + tanh_backward_rule(dh * y[OUTPUT], shown);
-        const double slopes[] = {[INPUT] = sigmoid_backward_rule(dc * y[CELL], y[INPUT]),
-                                 [FORGET] = sigmoid_backward_rule(dc * before, y[FORGET]),
-                                 [CELL] = tanh_backward_rule(dc * y[INPUT], y[CELL]),
-                                 [OUTPUT] = sigmoid_backward_rule(dh * shown, y[OUTPUT])};
-        for (int g = INPUT; g <= OUTPUT; g++) {
-            w->gates[g * size + s] = slopes[g];
-            set_if_wanted(dgates, at(w, t, 4, g, s), slopes[g]);
+        const double next = y[FORGET] * before + y[INPUT] * y[CELL];
+        yki_ref_lstm_slopes(y, before, next, w->hidden[s], &w->cell[s]);
+        for (int g = 0; g < LSTM_GATES; g++) {
+            w->gates[g * size + s] = y[g];
+            set_if_wanted(dgates, at(w, t, 4, g, s), y[g]);
         }
-        w->cell[s] = dc * y[FORGET];
         w->hidden[s] = 0;
     }
 }
@@ -234,16 +219,15 @@ static void gru_step(walk *w, int64_t t, const yk_tensor *from_input, const yk_t
 {
     const int64_t size = w->r.size;
     for (int64_t s = 0; s < size; s++) {
-        double value[MOST_GATES];
-        for (int g = RESET; g <= NEW; g++) {
-            const double factor = g == NEW ? value[RESET] : 1;
-            const double sum =
-                yki_ref_get(from_input, at(w, t, 3, g, s)) + factor * w->gates[g * size + s];
-            value[g] = g == NEW ? tanh_rule(sum) : sigmoid_rule(sum);
+        double value[GRU_GATES];
+        const double of_hidden = w->gates[NEW * size + s];
+        for (int g = 0; g < GRU_GATES; g++)
+            value[g] = yki_ref_get(from_input, at(w, t, 3, g, s)) +
+                       (g == NEW ? 0 : w->gates[g * size + s]);
+        w->hidden[s] = yki_ref_gru_gates(value, of_hidden, w->hidden[s]);
+        for (int g = 0; g < GRU_GATES; g++)
             set_if_wanted(saved, at(w, t, 4, g, s), value[g]);
-        }
-        set_if_wanted(saved, at(w, t, 4, 3, s), w->gates[NEW * size + s]);
-        w->hidden[s] = value[NEW] + value[UPDATE] * (w->hidden[s] - value[NEW]);
+        set_if_wanted(saved, at(w, t, 4, 3, s), of_hidden);
         set_if_wanted(y, at(w, t, 1, 0, s), w->hidden[s]);
     }
 }
@@ -280,21 +264,15 @@ static void gru_slopes(walk *w, int64_t i, const yk_tensor *saved, const yk_tens
 {
     const int64_t size = w->r.size, t = yki_time_of_step(i, w->count, w->r.reverse);
     for (int64_t s = 0; s < size; s++) {
-        double y[MOST_GATES];
-        for (int g = RESET; g <= NEW; g++)
+        double y[GRU_GATES], of_hidden = yki_ref_get(saved, at(w, t, 4, 3, s));
+        for (int g = 0; g < GRU_GATES; g++)
             y[g] = yki_ref_get(saved, at(w, t, 4, g, s));
-        const double of_hidden = yki_ref_get(saved, at(w, t, 4, 3, s));
-        const double dy = w->hidden[s], dnew = tanh_backward_rule(dy * (1 - y[UPDATE]), y[NEW]);
-        const double slopes[] = {[RESET] = sigmoid_backward_rule(dnew * of_hidden, y[RESET]),
-                                 [UPDATE] =
-                                     sigmoid_backward_rule(dy * (w->cell[s] - y[NEW]), y[UPDATE]),
-                                 [NEW] = dnew};
-        for (int g = RESET; g <= NEW; g++) {
-            w->gates[g * size + s] = slopes[g] * (g == NEW ? y[RESET] : 1);
-            set_if_wanted(dinput, at(w, t, 3, g, s), slopes[g]);
+        yki_ref_gru_slopes(y, w->cell[s], &of_hidden, &w->hidden[s]);
+        for (int g = 0; g < GRU_GATES; g++) {
+            w->gates[g * size + s] = g == NEW ? of_hidden : y[g];
+            set_if_wanted(dinput, at(w, t, 3, g, s), y[g]);
             set_if_wanted(dgates, at(w, t, 3, g, s), w->gates[g * size + s]);
         }
-        w->hidden[s] = dy * y[UPDATE];
     }
 }
 
