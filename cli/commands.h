@@ -9,6 +9,7 @@ typedef struct cli_command_entry {
     const char *name, *full_name, *summary; /* "train", "yoke train", what it is for */
     int (*run)(const char *full_name, int argc, char **argv);
     bool keeps_signals; /* it handles SIGUSR1 and SIGUSR2, which are blocked until then */
+    bool computes;      /* in this process, with several threads */
 } cli_command_entry;
 
 /* The index-th command, in the order of help pages; NULL past the last. */

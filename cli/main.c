@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "common/errors.h"
 #include "common/spelling.h"
+#include "common/spinning.h"
 #include "options/manual.h"
 #include "options/options.h"
 
@@ -115,6 +116,8 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "--help";
     const cli_command_entry *command = cli_find_command(name);
     repair_process_state(command);
+    if (command && command->computes)
+        cli_limit_spinning(argv);
     if (command)
         return run_command(command, argc - 1, argv + 1);
     const struct page *page = find_page(name);

@@ -2,6 +2,7 @@
  * Starts one rank: its environment (that of torchrun), its cores and its process.
  */
 #define _GNU_SOURCE
+#include "common/spinning.h"
 #include "launch/launch.h"
 #include "launch/process.h"
 
@@ -148,6 +149,8 @@ static environment rank_environment(const cli_rank_setting *setting)
         set(&env, "OMP_NUM_THREADS=%d", threads);
         set(&env, "YOKE_THREADS_CHOSEN=%d", threads);
     }
+    if (!cli_spinning_is_set())
+        set(&env, CLI_SPIN_VARIABLE "=" CLI_SPIN_COUNT);
     if (setting->error_file)
         set(&env, "TORCHELASTIC_ERROR_FILE=%s", setting->error_file);
     if (setting->terminal_columns && setting->launch->rank0_speaks && setting->local_rank == 0)

@@ -1,8 +1,8 @@
 /*
  * `yoke run --hosts`: writes the command line of the launcher on each host. It runs in the folder
- * in which the job was started, with the same program file and the variables YOKE_* and
- * OMP_NUM_THREADS, but for those that concern only this host. The secret is not on the command
- * line, which other users can read: it goes through stdin.
+ * in which the job was started, with the same program file, the variables YOKE_* but for those that
+ * concern only this host, and those of OpenMP's threads. The secret is not on the command line,
+ * which other users can read: it goes through stdin.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <yoke/store.h>
 
 #include "cli.h"
+#include "common/spinning.h"
 #include "launch/control.h"
 #include "launch/net.h"
 #include "launch/run.h"
@@ -48,14 +49,20 @@ static bool is_variable(const char *entry, const char *name)
     return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
+static bool is_one_of(const char *entry, const char *const *names)
+{
+    while (*names && !is_variable(entry, *names))
+        names++;
+    return *names;
+}
+
 /* Whether an entry of the environment is for the launchers on all hosts. */
 static bool is_shared(const char *entry)
 {
-    static const char *const own[] = {"YOKE_SECRET", "YOKE_RSH", "YOKE_LOCAL_ADDR"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (is_variable(entry, own[i]))
-            return false;
-    return strncmp(entry, "YOKE_", 5) == 0 || is_variable(entry, "OMP_NUM_THREADS");
+    static const char *const own[] = {"YOKE_SECRET", "YOKE_RSH", "YOKE_LOCAL_ADDR", NULL};
+    static const char *const threads[] = {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", CLI_SPIN_VARIABLE,
+                                          NULL};
+    return is_one_of(entry, threads) || (strncmp(entry, "YOKE_", 5) == 0 && !is_one_of(entry, own));
 }
 
 static void put_environment(FILE *file)

@@ -60,3 +60,26 @@ YK_TEST(quiet_and_json_keep_standard_output)
         assert_int_equal(line[0], '{');
     assert_int_equal(records, 4); /* a header, two steps and the evaluation */
 }
+
+/* What libgomp has read before main() of a command that computes. The loop ends with the run. */
+static void assert_spinning(const char *environment, const char *expected)
+{
+    char output[4096];
+    const char *command = "env %s %s train --data synthetic --arch mlp --epochs 1000000 --output "
+                          "%s/spin >/dev/null 2>&1 & P=$!; "
+                          "until ls %s/spin/*.jsonl >/dev/null 2>&1; do sleep 0.05; kill -0 $P || "
+                          "exit 1; done; tr '\\0' '\\n' < /proc/$P/environ | grep "
+                          "GOMP_SPINCOUNT; kill -9 $P; rm -r %s/spin";
+    const char *folder = yk_test_directory();
+    assert_int_equal(yk_test_command(output, sizeof output, command, environment,
+                                     getenv("YOKE_PROGRAM"), folder, folder, folder),
+                     0);
+    assert_string_equal(output, expected);
+}
+
+YK_TEST(threads_of_the_program_do_not_spin_for_long)
+{
+    assert_spinning("-u OMP_WAIT_POLICY -u GOMP_SPINCOUNT", "GOMP_SPINCOUNT=10000\n");
+    assert_spinning("-u OMP_WAIT_POLICY GOMP_SPINCOUNT=7", "GOMP_SPINCOUNT=7\n");
+    assert_spinning("-u GOMP_SPINCOUNT OMP_WAIT_POLICY=passive", "");
+}

@@ -78,9 +78,10 @@ YK_TEST(local_ranks_are_those_of_the_list)
     assert_contains(job.output, "--tee 2:3: expected");
 }
 
-YK_TEST(launchers_on_hosts_are_not_given_the_address_of_this_host)
+YK_TEST(launchers_on_hosts_are_given_variables_but_the_address_of_this_host)
 {
     use_own_rsh();
+    setenv("GOMP_SPINCOUNT", "7", 1);
     setenv("YOKE_LOCAL_ADDR", "127.0.0.1", 1);
     setenv("YOKE_HEARTBEAT_TIMEOUT", "7", 1);
     test_job_start(&job, "run --hosts 127.0.0.1:1,no.such.host:1 true");
@@ -90,6 +91,7 @@ YK_TEST(launchers_on_hosts_are_not_given_the_address_of_this_host)
         yk_test_command(asked, sizeof asked, "cat %s/asked 2>&1", yk_test_directory());
     }
     assert_contains(asked, "YOKE_HEARTBEAT_TIMEOUT=7");
+    assert_contains(asked, "GOMP_SPINCOUNT=7");
     assert_null(strstr(asked, "YOKE_LOCAL_ADDR"));
     test_job_wait(&job, 60);
 }

@@ -386,3 +386,27 @@ YK_TEST(threads_that_a_launcher_has_chosen_are_divided_by_the_next)
     assert_job_code(&job, run(command), 0);
     assert_int_equal(count(job.output, "threads=5."), 2);
 }
+
+/* ---- how threads wait ------------------------------------------------------------------------ */
+
+static const char show_spinning[] = "run -n 2 sh -c 'echo spin=$GOMP_SPINCOUNT.'";
+
+YK_TEST(threads_of_ranks_do_not_spin_for_long)
+{
+    unsetenv("OMP_WAIT_POLICY");
+    unsetenv("GOMP_SPINCOUNT");
+    assert_job_code(&job, run(show_spinning), 0);
+    assert_int_equal(count(job.output, "spin=10000."), 2);
+}
+
+YK_TEST(how_threads_wait_is_left_to_a_user_who_says_it)
+{
+    unsetenv("GOMP_SPINCOUNT");
+    setenv("OMP_WAIT_POLICY", "active", 1);
+    assert_job_code(&job, run(show_spinning), 0);
+    assert_int_equal(count(job.output, "spin=."), 2);
+    unsetenv("OMP_WAIT_POLICY");
+    setenv("GOMP_SPINCOUNT", "7", 1);
+    assert_job_code(&job, run(show_spinning), 0);
+    assert_int_equal(count(job.output, "spin=7."), 2);
+}
