@@ -225,6 +225,15 @@ YK_TEST(large_results_have_the_bits_of_unaligned_ones)
     same_large_bits(&yki_op_conv2d_backward_data, 2, &yki_cpu_conv2d_backward_data_minimal);
 }
 
+YK_TEST(large_results_have_the_bits_of_unaligned_ones_with_avx2)
+{
+    on_avx2();
+    same_large_bits(&yki_op_conv2d, 1, &yki_cpu_conv2d_minimal);
+    same_large_bits(&yki_op_conv2d_backward_data, 1, &yki_cpu_conv2d_backward_data_minimal);
+    same_large_bits(&yki_op_conv2d, 2, &yki_cpu_conv2d_minimal);
+    same_large_bits(&yki_op_conv2d_backward_data, 2, &yki_cpu_conv2d_backward_data_minimal);
+}
+
 /* ---- stride 2 ------------------------------------------------------------------------------- */
 
 static const yki_attrs halving = {

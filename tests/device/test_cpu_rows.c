@@ -42,3 +42,25 @@ YK_TEST(the_gradient_of_rms_norm_from_memory_has_the_bits_of_that_from_a_cache)
     far_rows_have_the_bits_of_near_ones(&yki_op_rms_norm_backward, &yki_cpu_rms_norm_backward, rows,
                                         row);
 }
+
+/* Where two vectors fill a line. */
+
+YK_TEST(layer_norm_from_memory_has_the_bits_of_that_from_a_cache_with_avx2)
+{
+    on_avx2();
+    far_rows_have_the_bits_of_near_ones(&yki_op_layer_norm, &yki_cpu_layer_norm, row, row);
+}
+
+YK_TEST(the_gradient_of_layer_norm_from_memory_has_the_bits_of_that_from_a_cache_with_avx2)
+{
+    on_avx2();
+    far_rows_have_the_bits_of_near_ones(&yki_op_layer_norm_backward, &yki_cpu_layer_norm_backward,
+                                        rows, row);
+}
+
+YK_TEST(the_gradient_of_rms_norm_from_memory_has_the_bits_of_that_from_a_cache_with_avx2)
+{
+    on_avx2();
+    far_rows_have_the_bits_of_near_ones(&yki_op_rms_norm_backward, &yki_cpu_rms_norm_backward, rows,
+                                        row);
+}

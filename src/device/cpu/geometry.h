@@ -58,11 +58,12 @@ static inline int yki_team(const yki_device *device, int64_t elements)
 
 /*
  * Whether a kernel writes this result past the caches: it is too large to stay there until it
- * is read, and its lines need not be read before they are written. A vector must fill a line.
+ * is read, and its lines need not be read before they are written. With blocks of 8, a vector is
+ * half a line, and the other half must follow at once.
  */
 static inline bool yki_streams(const yki_device *device, const yki_operand *result)
 {
-    return device->block == 16 && result->dtype == YK_F32 &&
+    return device->block >= 8 && result->dtype == YK_F32 &&
            yki_operand_bytes(device, result) >= (size_t)8 << 20;
 }
 

@@ -150,10 +150,10 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Whether vectors are lines of a cache, and rows are made of whole vectors. */
+/* Whether rows are made of whole lines of a cache, each of one or two vectors. */
 static bool fills_lines(const yki_device *device, const rows *k)
 {
-    return device->block == 16 && k->length % device->block == 0;
+    return device->block >= 8 && k->length % 16 == 0;
 }
 
 /* ---- layer_norm: y = h weight + bias, h = (x - mean) invstd; rms_norm: mean and bias are 0 --- */

@@ -139,7 +139,7 @@ static yk_status narrow_prepare_convolve(const yki_device *device, const yki_att
     narrow *k = narrow_create(device, attrs, x, y, width);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
-    k->shape.stream = yki_streams(device, y);
+    k->shape.stream = k->b == 16 && yki_streams(device, y);
     k->convolve = k->loops->narrow_convolve;
 #if defined(__x86_64__)
     k->pairs = k->b == 16 && yki_prefers_bf16(device, y);
