@@ -68,8 +68,11 @@ def describe(found):
     """One line: where and with what the figures were taken."""
     m, cores = found["machine"], found["machine"]["cores"]
     libraries = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    vectors = ", ".join(m["vectors"])
+    if "isa" in found["settings"]:
+        vectors += f"; only {found['settings']['isa']} is used"
     return (f"{runs(found['settings'])} on {cores} core{'s' * (cores > 1)} of an "
-            f"{m['processor']} ({', '.join(m['vectors'])}), {m['system']}; {libraries}.")
+            f"{m['processor']} ({vectors}), {m['system']}; {libraries}.")
 
 
 # ---- one function for each benchmark: the table of a result --------------------------------------
