@@ -181,10 +181,11 @@ static bool check_owners(const cli_train_options *o)
         {"decoupled-weight-decay", o->given.decoupled_weight_decay, "nadam|radam"},
         {"lr-decay", o->given.lr_decay, "adagrad"},
         {"initial-accumulator-value", o->given.initial_accumulator_value, "adagrad"},
+        {"rho", o->given.rho, "adadelta"},
         {"alpha", o->given.alpha, "rmsprop"},
         {"centered", o->given.centered, "rmsprop"},
         {"amsgrad", o->given.amsgrad, "adam|adamw"},
-        {"eps", o->given.eps, "adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lamb"},
+        {"eps", o->given.eps, "adam|adamw|nadam|radam|adamax|adagrad|adadelta|rmsprop|lamb"},
     };
     const owned_option of_schedules[] = {
         {"step-size", o->given.step_size, "step"},
@@ -259,8 +260,9 @@ static const char *momentum_trouble(const cli_train_options *o)
 {
     if (!o->schedule.cycle_momentum)
         return NULL;
-    if (o->optimizer == CLI_OPTIMIZER_ADAGRAD)
-        return "cycles the momentum, which adagrad does not have: add --no-cycle-momentum";
+    if (!cli_train_has_betas(o->optimizer) && !cli_train_has_momentum(o->optimizer))
+        return "cycles the momentum, which adagrad and adadelta do not have: add "
+               "--no-cycle-momentum";
     if (!cli_train_has_betas(o->optimizer) && o->sgd.momentum == 0)
         return "cycles the momentum: set --momentum or --no-cycle-momentum";
     if (o->given.momentum || o->given.muon_momentum || o->given.beta1)

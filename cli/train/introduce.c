@@ -78,6 +78,8 @@ static void print_optimizer(FILE *page, const cli_training *t)
         fprintf(page, ", rate decay %g", hyperparameter(t, "lr_decay"));
     if (hyperparameter(t, "initial_accumulator_value") > 0)
         fprintf(page, ", sums from %g", hyperparameter(t, "initial_accumulator_value"));
+    if (t->options.optimizer == CLI_OPTIMIZER_ADADELTA)
+        fprintf(page, ", rho %g", hyperparameter(t, "rho"));
     if (t->options.optimizer == CLI_OPTIMIZER_RMSPROP)
         fprintf(page, ", alpha %g%s", hyperparameter(t, "alpha"),
                 hyperparameter(t, "centered") > 0 ? ", centered" : "");

@@ -9,6 +9,12 @@ bool cli_train_has_betas(cli_optimizer optimizer)
            optimizer == CLI_OPTIMIZER_ADAMAX || optimizer == CLI_OPTIMIZER_LAMB;
 }
 
+bool cli_train_has_momentum(cli_optimizer optimizer)
+{
+    return optimizer == CLI_OPTIMIZER_SGD || optimizer == CLI_OPTIMIZER_RMSPROP ||
+           optimizer == CLI_OPTIMIZER_LARS || optimizer == CLI_OPTIMIZER_MUON;
+}
+
 yk_muon_options cli_train_muon(const cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -69,6 +75,16 @@ static yk_status create_adagrad(cli_training *t)
     return yk_adagrad_create(&t->optimizer, t->model, &adagrad);
 }
 
+static yk_status create_adadelta(cli_training *t)
+{
+    const cli_train_options *o = &t->options;
+    yk_adadelta_options adadelta = o->adadelta;
+    adadelta.lr = t->lr;
+    adadelta.eps = o->adam.eps;
+    adadelta.weight_decay = cli_train_decay(o, t->lr);
+    return yk_adadelta_create(&t->optimizer, t->model, &adadelta);
+}
+
 static yk_status create_rmsprop(cli_training *t)
 {
     const cli_train_options *o = &t->options;
@@ -119,6 +135,8 @@ static yk_status create_optimizer(cli_training *t)
         return create_adamax(t, &adam);
     case CLI_OPTIMIZER_ADAGRAD:
         return create_adagrad(t);
+    case CLI_OPTIMIZER_ADADELTA:
+        return create_adadelta(t);
     case CLI_OPTIMIZER_RMSPROP:
         return create_rmsprop(t);
     case CLI_OPTIMIZER_LARS:
@@ -191,7 +209,6 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
 {
     const cli_train_options *o = &t->options;
     const bool betas = cli_train_has_betas(o->optimizer);
-    const bool adagrad = o->optimizer == CLI_OPTIMIZER_ADAGRAD; /* has no momentum */
     const bool momentum = overrides_momentum(o), nesterov = o->sgd.nesterov;
     const struct {
         const char *name;
@@ -199,7 +216,7 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
         double value;
     } all[] = {{"lr", true, t->lr},
                {"nesterov", o->given.nesterov && !nesterov, 0},
-               {"momentum", momentum && !betas && !adagrad, o->sgd.momentum},
+               {"momentum", momentum && cli_train_has_momentum(o->optimizer), o->sgd.momentum},
                {"dampening", o->given.dampening, o->sgd.dampening},
                {"nesterov", o->given.nesterov && nesterov, 1},
                {"beta1", momentum && betas, o->adam.beta1},
@@ -208,6 +225,7 @@ yk_status cli_training_override_hyperparameters(cli_training *t)
                {"decoupled_weight_decay", o->given.decoupled_weight_decay,
                 o->nadam.decoupled_weight_decay},
                {"lr_decay", o->given.lr_decay, o->adagrad.lr_decay},
+               {"rho", o->given.rho, o->adadelta.rho},
                {"alpha", o->given.alpha, o->rmsprop.alpha},
                {"eps", o->given.eps, o->adam.eps},
                {"trust_coefficient", o->given.trust_coefficient, o->trust_coefficient},

@@ -34,6 +34,7 @@ static const cli_train_options defaults = {.data = "cifar10",
                                            .adam = YK_ADAM_OPTIONS_INIT,
                                            .nadam = YK_NADAM_OPTIONS_INIT,
                                            .adagrad = YK_ADAGRAD_OPTIONS_INIT,
+                                           .adadelta = YK_ADADELTA_OPTIONS_INIT,
                                            .rmsprop = YK_RMSPROP_OPTIONS_INIT,
                                            .muon = YK_MUON_OPTIONS_INIT,
                                            .trust_coefficient = 0.001,
@@ -152,8 +153,9 @@ static const cli_option table[] = {
      .name = "optimizer",
      .argument = "NAME",
      .help =
-         "sgd, adam, adamw, nadam, radam, adamax, adagrad, rmsprop,\nlars, lamb or muon; lars and "
-         "lamb, for large batches, are\nsgd and adamw with updates in proportion to the norm "
+         "sgd, adam, adamw, nadam, radam, adamax, adagrad,\nadadelta, rmsprop, lars, lamb or muon; "
+         "lars and lamb, for\nlarge batches, are sgd and adamw with updates in proportion to the "
+         "norm "
          "of\neach tensor that decays, so add --no-decay-norms; muon\nupdates the filters of "
          "convolutions, and sgd the rest\n[sgd]",
      .value = &parsed.optimizer,
@@ -161,7 +163,7 @@ static const cli_option table[] = {
      .choices = CLI_OPTIMIZERS},
     CLI_REAL(0, "lr", "RATE",
              "learning rate [sgd and muon 0.1, adagrad and rmsprop 0.01,\nnadam and adamax 0.002, "
-             "lars 1, others 0.001]",
+             "lars and adadelta 1, others\n0.001]",
              &parsed.lr, &parsed.given.lr, 0, 1e6),
     CLI_ENUM(0, "lr-scale", CLI_LR_SCALES,
              "multiply --lr by the number of ranks or its square\nroot [none]", &parsed.lr_scale,
@@ -213,6 +215,8 @@ static const cli_option table[] = {
              "adagrad: what the sums of squared gradients start from\n[0]",
              &parsed.adagrad.initial_accumulator_value, &parsed.given.initial_accumulator_value, 0,
              1e6),
+    CLI_REAL(0, "rho", "R", "adadelta: decay of the means of squares [0.9]", &parsed.adadelta.rho,
+             &parsed.given.rho, 0, 0.9999999),
     CLI_REAL(0, "alpha", "A", "rmsprop: decay of the squared gradients' mean [0.99]",
              &parsed.rmsprop.alpha, &parsed.given.alpha, 0, 0.9999999),
     {.type = CLI_OPTION_SWITCH,
@@ -220,10 +224,11 @@ static const cli_option table[] = {
      .help = "rmsprop: divide by the deviation of gradients from\ntheir mean",
      .value = &parsed.rmsprop.centered,
      .given = &parsed.given.centered},
-    CLI_REAL(0, "eps", "E",
-             "epsilon of adam, its relatives and rmsprop [1e-8], of\nadagrad [1e-10], and of lamb "
-             "[1e-6]",
-             &parsed.adam.eps, &parsed.given.eps, 0, 1),
+    CLI_REAL(
+        0, "eps", "E",
+        "epsilon of adam, its relatives and rmsprop [1e-8], of\nadagrad [1e-10], and of adadelta "
+        "and lamb [1e-6]",
+        &parsed.adam.eps, &parsed.given.eps, 0, 1),
     CLI_REAL(0, "weight-decay", "W",
              "weight decay [sgd and muon 0.0005, lars 0.0001, adamw and\nlamb 0.01, others 0]",
              &parsed.weight_decay, &parsed.given.weight_decay, 0, 1e6),
@@ -519,10 +524,10 @@ static void resume_when_restarted(void)
 /* The defaults of each optimizer, in the order of CLI_OPTIMIZERS. */
 static const struct {
     double lr, momentum, weight_decay, eps;
-} of_optimizers[] = {{0.1, 0.9, 5e-4, 0},   {1e-3, 0, 0, 1e-8}, {1e-3, 0, 0.01, 1e-8},
-                     {2e-3, 0, 0, 1e-8},    {1e-3, 0, 0, 1e-8}, {2e-3, 0, 0, 1e-8},
-                     {1e-2, 0, 0, 1e-10},   {1e-2, 0, 0, 1e-8}, {1.0, 0.9, 1e-4, 0},
-                     {1e-3, 0, 0.01, 1e-6}, {0.1, 0.9, 5e-4, 0}};
+} of_optimizers[] = {{0.1, 0.9, 5e-4, 0}, {1e-3, 0, 0, 1e-8},    {1e-3, 0, 0.01, 1e-8},
+                     {2e-3, 0, 0, 1e-8},  {1e-3, 0, 0, 1e-8},    {2e-3, 0, 0, 1e-8},
+                     {1e-2, 0, 0, 1e-10}, {1.0, 0, 0, 1e-6},     {1e-2, 0, 0, 1e-8},
+                     {1.0, 0.9, 1e-4, 0}, {1e-3, 0, 0.01, 1e-6}, {0.1, 0.9, 5e-4, 0}};
 
 /* The momentum that is given, or the default of the optimizer. A momentum that is to cycle is there
  * in any case. */

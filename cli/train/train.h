@@ -13,7 +13,7 @@
 enum { CLI_PATH = 4096, CLI_MAX_BATCH = 10000000, CLI_MAX_RANKS = 1024 };
 
 /* The choices of options, in the order of their words. */
-#define CLI_OPTIMIZERS "sgd|adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lars|lamb|muon"
+#define CLI_OPTIMIZERS "sgd|adam|adamw|nadam|radam|adamax|adagrad|adadelta|rmsprop|lars|lamb|muon"
 typedef enum cli_optimizer {
     CLI_OPTIMIZER_SGD,
     CLI_OPTIMIZER_ADAM,
@@ -22,6 +22,7 @@ typedef enum cli_optimizer {
     CLI_OPTIMIZER_RADAM,
     CLI_OPTIMIZER_ADAMAX,
     CLI_OPTIMIZER_ADAGRAD,
+    CLI_OPTIMIZER_ADADELTA,
     CLI_OPTIMIZER_RMSPROP,
     CLI_OPTIMIZER_LARS,
     CLI_OPTIMIZER_LAMB,
@@ -79,6 +80,7 @@ typedef struct cli_train_options {
     yk_adam_options adam;           /* likewise; its relatives have its betas and eps */
     yk_nadam_options nadam;         /* the rest is adam's; radam has its decoupled_weight_decay */
     yk_adagrad_options adagrad;     /* likewise, and eps is adam's */
+    yk_adadelta_options adadelta;   /* likewise */
     yk_rmsprop_options rmsprop;     /* likewise, and momentum is sgd's */
     double lr, weight_decay;        /* NaN: the optimizer's default */
     double epochs;                  /* trainer.epochs, which is rounded up */
@@ -115,7 +117,7 @@ typedef struct cli_train_options {
         bool pct_start, div_factor, final_div_factor, warmup_factor, step_size, milestones;
         bool start_factor, end_factor, lookahead, tta_confidence, outer, sync_between;
         bool nesterov, muon_lr, muon_momentum, muon_steps, muon_normalize, independent_decay;
-        bool trust_coefficient, alpha, centered, amsgrad, lr_decay, initial_accumulator_value;
+        bool trust_coefficient, alpha, rho, centered, amsgrad, lr_decay, initial_accumulator_value;
         bool t_0, t_mult, power, base_lr, step_size_up, step_size_down, cycle_mode;
         bool warmup_method, momentum_decay, decoupled_weight_decay;
     } given;
@@ -161,6 +163,8 @@ bool cli_train_falls_to_the_end(const cli_train_options *options);
 double cli_train_lr_factor(const cli_train_options *options, int64_t ranks);
 /* Whether the optimizer has beta1 and beta2, and no momentum. */
 bool cli_train_has_betas(cli_optimizer optimizer);
+/* Whether it has a momentum, which may be 0. The others have neither. */
+bool cli_train_has_momentum(cli_optimizer optimizer);
 /* Whether --max-lr sets the peak of the schedule, as --lr would. */
 bool cli_train_has_peak(const cli_train_options *options);
 /* Whether the schedule goes up and down, whether momentum goes with it, and whether --gamma must be

@@ -130,6 +130,22 @@ typedef struct yk_adagrad_options {
         sizeof(yk_adagrad_options), 1e-2, 0, 0, 0, 1e-10                                           \
     }
 
+/** Hyperparameters of torch.optim.Adadelta (Zeiler 2012): gradients are divided by the root of
+ * their mean square, and multiplied by that of earlier updates. */
+typedef struct yk_adadelta_options {
+    size_t size;         /**< set by YK_ADADELTA_OPTIONS_INIT */
+    double lr;           /**< learning rate, at least 0 [1] */
+    double rho;          /**< decay of both means of squares, 0 <= rho < 1 [0.9] */
+    double eps;          /**< added to the means before their roots, at least 0 [1e-6] */
+    double weight_decay; /**< at least 0 [0] */
+} yk_adadelta_options;
+
+/** The defaults of yk_adadelta_options, which are those of torch.optim.Adadelta. */
+#define YK_ADADELTA_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(yk_adadelta_options), 1, 0.9, 1e-6, 0                                               \
+    }
+
 /** Hyperparameters of torch.optim.RMSprop (Hinton 2012). */
 typedef struct yk_rmsprop_options {
     size_t size;         /**< set by YK_RMSPROP_OPTIONS_INIT */
@@ -234,6 +250,9 @@ yk_status yk_adamax_create(yk_optimizer **optimizer, yk_model *model,
 /** Likewise, for Adagrad. */
 yk_status yk_adagrad_create(yk_optimizer **optimizer, yk_model *model,
                             const yk_adagrad_options *options);
+/** Likewise, for Adadelta. */
+yk_status yk_adadelta_create(yk_optimizer **optimizer, yk_model *model,
+                             const yk_adadelta_options *options);
 /** Likewise, for RMSprop. */
 yk_status yk_rmsprop_create(yk_optimizer **optimizer, yk_model *model,
                             const yk_rmsprop_options *options);
@@ -267,8 +286,8 @@ double yk_optimizer_lr(const yk_optimizer *optimizer);
 /** Sets the rate of every group, and the rate that schedules start from; a negative one, or one
  * that is not finite, is refused as on creation. */
 yk_status yk_optimizer_set_lr(yk_optimizer *optimizer, double lr);
-/** "sgd", "adam", "adamw", "nadam", "radam", "adamax", "adagrad", "rmsprop", "lars", "lamb" or
- * "muon". */
+/** "sgd", "adam", "adamw", "nadam", "radam", "adamax", "adagrad", "adadelta", "rmsprop", "lars",
+ * "lamb" or "muon". */
 const char *yk_optimizer_name(const yk_optimizer *optimizer);
 /** Steps taken so far, including those before a checkpoint that was loaded. */
 int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
@@ -277,7 +296,8 @@ int64_t yk_optimizer_steps(const yk_optimizer *optimizer);
 void yk_optimizer_set_steps(yk_optimizer *optimizer, int64_t steps);
 /**
  * One state tensor of a parameter, under its name in torch.optim ("momentum_buffer", "exp_avg",
- * "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "grad_avg"); slot counts from 0.
+ * "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "grad_avg", "acc_delta"); slot
+ * counts from 0.
  * The tensor is a view of the live memory, as in yk_parameter_view. False without such a slot, when
  * another rank keeps it (zero.h), and for NULL.
  */

@@ -19,6 +19,7 @@ static const struct {
     [YKI_SWEEP_NADAM] = {"sweep_nadam", NULL},
     [YKI_SWEEP_ADAMAX] = {"sweep_adamax", NULL},
     [YKI_SWEEP_RMSPROP] = {"sweep_rmsprop", NULL},
+    [YKI_SWEEP_ADADELTA] = {"sweep_adadelta", NULL},
     [YKI_SWEEP_NORMS] = {"sweep_norms", "sweep_norms_merge"},
     [YKI_SWEEP_LARS] = {"sweep_lars", NULL},
     [YKI_SWEEP_MOMENTS] = {"sweep_moments", "sweep_norms_merge"},

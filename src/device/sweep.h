@@ -41,6 +41,7 @@ typedef enum yki_sweep_op {
     YKI_SWEEP_ADAMAX,   /* value, gradient, mean, largest gradient so far, which fades */
     YKI_SWEEP_RMSPROP,  /* value, gradient, mean of squares, momentum or NULL, mean or NULL; see
                            yki_rmsprop_coefficient */
+    YKI_SWEEP_ADADELTA, /* value, gradient, mean of squares, mean of squared updates */
     YKI_SWEEP_NORMS,    /* result: for each span two doubles, the sums of all a^2 and of all b^2 */
     YKI_SWEEP_LARS,     /* as SGD, with the trust ratios of LARS; result: what NORMS has left */
     YKI_SWEEP_MOMENTS,  /* updates the means as ADAM does, and leaves in the result for each span
@@ -98,6 +99,9 @@ typedef enum yki_rmsprop_coefficient {
     YKI_RMSPROP_MOMENTUM, /* the factor */
     YKI_RMSPROP_TAKE      /* 1 - alpha; 1 for a sum instead of a mean, as Adagrad has it */
 } yki_rmsprop_coefficient;
+
+/* ADADELTA, with RMSprop's names: square = alpha square + take g^2, u = sqrt(updates + eps) /
+ * sqrt(square + eps) g, updates = alpha updates + take u^2 and value -= lr u. */
 
 /* LAMB's update is step mean / (sqrt(square) / root + eps) + decay value, with Adam's names. */
 enum { YKI_LAMB_LR = YKI_ADAM_SHRINK };

@@ -128,6 +128,18 @@ YKI_LOOP static void YKI_SWEEP_NAME(loop_rmsprop_both)(YKI_SWEEP_REAL *restrict 
     }
 }
 
+YKI_LOOP static void YKI_SWEEP_NAME(loop_adadelta)(YKI_SWEEP_REAL *restrict value,
+                                                   const YKI_SWEEP_REAL *restrict grad,
+                                                   YKI_SWEEP_REAL *restrict square,
+                                                   YKI_SWEEP_REAL *restrict updates, int64_t count,
+                                                   const double *c)
+{
+    const YKI_SWEEP_NAME(rmsprop) k = YKI_SWEEP_NAME(read_rmsprop)(c);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        value[i] = YKI_SWEEP_NAME(adadelta_step)(&k, value[i], grad[i], &square[i], &updates[i]);
+}
+
 YKI_LOOP static void YKI_SWEEP_NAME(loop_lars_plain)(YKI_SWEEP_REAL *restrict value,
                                                      const YKI_SWEEP_REAL *restrict grad,
                                                      int64_t count, const double *c, double ratio)
@@ -308,6 +320,8 @@ static void YKI_SWEEP_NAME(sweep_update)(yki_sweep_op op, YKI_SWEEP_REAL *const 
         YKI_SWEEP_NAME(loop_adamax)(at[0], at[1], at[2], at[3], count, c);
     } else if (op == YKI_SWEEP_RMSPROP) {
         YKI_SWEEP_NAME(sweep_rmsprop)(at, count, c);
+    } else if (op == YKI_SWEEP_ADADELTA) {
+        YKI_SWEEP_NAME(loop_adadelta)(at[0], at[1], at[2], at[3], count, c);
     } else if (op == YKI_SWEEP_LARS && at[2]) {
         double ratio = yki_lars_ratio(c, norms);
         YKI_SWEEP_NAME(loop_lars_momentum)(at[0], at[1], at[2], count, c, ratio);
@@ -368,6 +382,7 @@ static void YKI_SWEEP_NAME(sweep_numbers)(const yki_sweep_args *args, size_t chu
     case YKI_SWEEP_NADAM:
     case YKI_SWEEP_ADAMAX:
     case YKI_SWEEP_RMSPROP:
+    case YKI_SWEEP_ADADELTA:
     case YKI_SWEEP_LARS:
     case YKI_SWEEP_MOMENTS:
     case YKI_SWEEP_LAMB:

@@ -180,6 +180,22 @@ YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(rmsprop_momentum)(const YKI_SWEEP_
     return b;
 }
 
+/* ---- Adadelta -------------------------------------------------------------------------------- */
+
+YKI_HOST_DEVICE YKI_SWEEP_REAL YKI_SWEEP_NAME(adadelta_step)(const YKI_SWEEP_NAME(rmsprop) * k,
+                                                             YKI_SWEEP_REAL value,
+                                                             YKI_SWEEP_REAL grad,
+                                                             YKI_SWEEP_REAL *square,
+                                                             YKI_SWEEP_REAL *updates)
+{
+    YKI_SWEEP_REAL g = grad + k->decay * value;
+    YKI_SWEEP_REAL s = k->alpha * *square + k->take * (g * g);
+    YKI_SWEEP_REAL u = YKI_SWEEP_SQRT(*updates + k->eps) / YKI_SWEEP_SQRT(s + k->eps) * g;
+    *square = s;
+    *updates = k->alpha * *updates + k->take * (u * u);
+    return value - k->lr * u;
+}
+
 /* ---- LARS and LAMB --------------------------------------------------------------------------- */
 
 /* The gradient that SGD, without a weight decay of its own, then takes. */

@@ -1,8 +1,9 @@
 /*
  * The contract between optimizer.c, which owns memory and bookkeeping, step.c, which makes steps,
- * and the rules (sgd.c, adam.c, nadam.c, radam.c, adamax.c, adagrad.c, rmsprop.c, layerwise.c,
- * muon.c), which turn hyperparameters into the coefficients of a sweep (device/sweep.h); and the
- * optimizer's inside, which these files share with param_groups.c, shards.c, clip.c and ema.c.
+ * and the rules (sgd.c, adam.c, nadam.c, radam.c, adamax.c, adagrad.c, adadelta.c, rmsprop.c,
+ * layerwise.c, muon.c), which turn hyperparameters into the coefficients of a sweep
+ * (device/sweep.h); and the optimizer's inside, which these files share with param_groups.c,
+ * shards.c, clip.c and ema.c.
  */
 #ifndef YKI_OPTIMIZER_H
 #define YKI_OPTIMIZER_H

@@ -232,6 +232,18 @@ YK_TEST(promise_15_amsgrad_goes_on_to_the_same_bits)
     }
 }
 
+YK_TEST(promise_15_adadelta_goes_on_to_the_same_bits)
+{
+    yk_model *model = make_model(1, 10), *other = make_model(2, 10);
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adadelta_create(&fresh, other, NULL));
+    assert_ok(yk_adadelta_create(&optimizer, model,
+                                 YK_WITH(yk_adadelta_options, YK_ADADELTA_OPTIONS_INIT, o.lr = 0.5,
+                                         o.rho = 0.8, o.weight_decay = 0.1)));
+    switch_off_for_norms(optimizer, "weight_decay");
+    check_going_on(model, optimizer, other, fresh, 3);
+}
+
 /* Its state is another one. */
 YK_TEST(amsgrad_is_not_loaded_without_memory_for_it)
 {

@@ -142,7 +142,11 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --optimizer adagrad --momentum 0.9", "--momentum applies to --optimizer sgd|");
     refused("train --optimizer adagrad --nesterov",
             "--nesterov requires --optimizer sgd, lars or muon");
-    refused("train --schedule onecycle --optimizer adagrad", "which adagrad does not have");
+    refused("train --schedule onecycle --optimizer adagrad",
+            "which adagrad and adadelta do not have");
+    refused("train --schedule onecycle --optimizer adadelta",
+            "do not have: add --no-cycle-momentum");
+    refused("train --rho 0.8", "--rho applies to --optimizer adadelta, not sgd");
     refused("train --centered", "--centered applies to --optimizer rmsprop, not sgd");
     refused("train --amsgrad --optimizer lamb", "--amsgrad applies to --optimizer adam|adamw, not");
     refused("train --schedule onecycle --optimizer rmsprop --momentum 0", "set --momentum or");
@@ -156,8 +160,8 @@ YK_TEST(unknown_and_malformed_options_get_one_line)
     refused("train --lr-group fc.*=0.1:x", "expected PATTERN=RATE[:EPOCHS],...");
     refused("train --lr=fast", "--lr fast: expected a number");
     refused("train --lr nan", "--lr nan");
-    refused("train --optimizer adadelta",
-            "expected one of sgd|adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lars|lamb");
+    refused("train --optimizer adafactor",
+            "expected one of sgd|adam|adamw|nadam|radam|adamax|adagrad|adadelta|rmsprop|lars|lamb");
     refused("train --arch vgg", "vgg: expected a name that the help lists (see yoke train --help)");
     refused("train --arch vgg11_b", "vgg11_b: did you mean vgg11? expected a name that");
     refused("train --arch resnet-18", "did you mean resnet18? expected a name that");

@@ -92,8 +92,9 @@ YK_TEST(sweep_refuses_what_it_cannot_do)
     assert_int_equal(sweep("--lr 0.1, -o s"), 2);
     assert_contains(output, "yoke sweep: --lr: its value is empty");
     assert_int_equal(sweep("--optimizer sgd,adamm -o s"), 2);
-    assert_contains(output, "yoke sweep: --optimizer adamm: did you mean adam? expected one of "
-                            "sgd|adam|adamw|nadam|radam|adamax|adagrad|rmsprop|lars|lamb|muon");
+    assert_contains(output,
+                    "yoke sweep: --optimizer adamm: did you mean adam? expected one of "
+                    "sgd|adam|adamw|nadam|radam|adamax|adagrad|adadelta|rmsprop|lars|lamb|muon");
     assert_int_equal(sweep("--lr 0.1,0.2 --epochs ten -o s"), 2);
     assert_contains(output, "yoke sweep: --epochs ten: expected a number from 0.001");
     assert_int_equal(sweep("--lr 0.1,0.2,0.1 -o s"), 2); /* would share a folder */

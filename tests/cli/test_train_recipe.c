@@ -386,6 +386,15 @@ YK_TEST(promise_15_adagrad_resumes_to_the_same_bits_with_zero_too)
     assert_contains(unwrapped(), "was trained with 0.2, which a resumed run cannot change");
 }
 
+YK_TEST(promise_15_adadelta_resumes_to_the_same_bits_with_zero_too)
+{
+    check_resumed("adadelta", "--optimizer adadelta --lr 0.5 --weight-decay 0.01 --rho 0.8",
+                  "adadelta, learning rate 0.5 (--lr, not scaled), rho 0.8, weight decay 0.01, not "
+                  "on norms and biases");
+    assert_int_equal(go_on("adadelta-parts", "--max-steps 11 --epochs 2 --rho 0.9"), 0);
+    assert_contains(unwrapped(), "rho 0.9");
+}
+
 YK_TEST(promise_15_lars_and_lamb_resume_to_the_same_bits_with_zero_too)
 {
     check_resumed(

@@ -48,10 +48,10 @@ static void fill(machine *m, int span, int tensor)
     m->spans[span].at[tensor] = memory + offset;
 }
 
-/* Makes tensor 2 at least the squares of tensor 4. */
-static void set_squares(machine *m, int span)
+/* Makes a tensor at least the squares of tensor 4. */
+static void set_squares(machine *m, int span, int tensor)
 {
-    void *squares = m->spans[span].at[2];
+    void *squares = m->spans[span].at[tensor];
     for (int64_t i = 0; i < shapes[span].count; i++)
         if (shapes[span].dtype == YK_F64)
             ((double *)squares)[i] = fabs(((double *)squares)[i]) + 1.5;
@@ -121,9 +121,9 @@ YK_TEST(element_by_element)
 /* Nothing changes in the group that the device has found to be left out. */
 YK_TEST(updates_are_left_out_by_groups)
 {
-    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY,   YKI_SWEEP_SWAP,   YKI_SWEEP_APPROACH,
-                                       YKI_SWEEP_SGD,    YKI_SWEEP_ADAM,   YKI_SWEEP_NADAM,
-                                       YKI_SWEEP_ADAMAX, YKI_SWEEP_RMSPROP};
+    static const yki_sweep_op ops[] = {YKI_SWEEP_COPY,   YKI_SWEEP_SWAP,    YKI_SWEEP_APPROACH,
+                                       YKI_SWEEP_SGD,    YKI_SWEEP_ADAM,    YKI_SWEEP_NADAM,
+                                       YKI_SWEEP_ADAMAX, YKI_SWEEP_RMSPROP, YKI_SWEEP_ADADELTA};
     double given[2][YKI_SWEEP_COEFFICIENTS];
     memcpy(given, coefficients, sizeof given);
     given[0][YKI_SWEEP_SKIP] = 1;
@@ -178,7 +178,7 @@ YK_TEST(rmsprop_with_and_without_momentum_and_mean)
         for (size_t i = 0; i < SPANS; i++)
             for (int m = 0; m < 2; m++) {
                 machine *of = m ? &ref : &cuda;
-                set_squares(of, (int)i);
+                set_squares(of, (int)i, 2);
                 for (int t = 0; t < 2; t++)
                     if (!(form >> t & 1))
                         yki_sweep_move(of->sweep, i, 3 + t, NULL);
@@ -187,6 +187,21 @@ YK_TEST(rmsprop_with_and_without_momentum_and_mean)
         run(&ref, YKI_SWEEP_RMSPROP, given, NULL);
         compare_and_stop(&cuda, &ref);
     }
+}
+
+YK_TEST(adadelta)
+{
+    const double given[2][YKI_SWEEP_COEFFICIENTS] = {{0.5, 0.9, 1e-3, 0.02, 0, 0.1},
+                                                     {1, 0.8, 1e-2, 0, 0, 0.2}};
+    machine cuda, ref;
+    start_both(&cuda, &ref);
+    for (int i = 0; i < SPANS; i++)
+        for (int m = 0; m < 2; m++)
+            for (int t = 2; t < 4; t++)
+                set_squares(m ? &ref : &cuda, i, t);
+    run(&cuda, YKI_SWEEP_ADADELTA, given, NULL);
+    run(&ref, YKI_SWEEP_ADADELTA, given, NULL);
+    compare_and_stop(&cuda, &ref);
 }
 
 YK_TEST(squares_and_clip)

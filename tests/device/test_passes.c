@@ -291,6 +291,20 @@ static void rmsprop(const fixture *f, double *t, const double *c, double lr)
     descend(f, t, lr, rmsprop_scaled(f, t, c, false));
 }
 
+/* Tensor 3: the mean of squared updates. */
+static void adadelta(const fixture *f, double *t, const double *c, double lr)
+{
+    double g = rounded(f, t[1] + rounded(f, rounded(f, c[YKI_RMSPROP_DECAY]) * t[0]));
+    double rho = rounded(f, c[YKI_RMSPROP_ALPHA]), take = rounded(f, c[YKI_RMSPROP_TAKE]);
+    double eps = rounded(f, c[YKI_RMSPROP_EPS]);
+    t[2] = rounded(f, rounded(f, rho * t[2]) + rounded(f, take * rounded(f, g * g)));
+    double above = rounded(f, sqrt(rounded(f, t[3] + eps)));
+    double below = rounded(f, sqrt(rounded(f, t[2] + eps)));
+    double update = rounded(f, rounded(f, above / below) * g);
+    t[3] = rounded(f, rounded(f, rho * t[3]) + rounded(f, take * rounded(f, update * update)));
+    descend(f, t, lr, update);
+}
+
 static void rmsprop_momentum(const fixture *f, double *t, const double *c, double lr)
 {
     descend(f, t, lr, with_momentum(f, t, c, rmsprop_scaled(f, t, c, false)));
@@ -324,9 +338,10 @@ static void check_formulas(const char *device, yk_dtype dtype)
     expect_formula(&f, YKI_SWEEP_SGD, momentum, sgd);
     expect_formula(&f, YKI_SWEEP_SGD, nesterov, sgd);
     expect_formula(&f, YKI_SWEEP_COPY, (double[8]){0}, copied);
-    static const yki_sweep_op updates[] = {YKI_SWEEP_SGD,    YKI_SWEEP_ADAM,    YKI_SWEEP_NADAM,
-                                           YKI_SWEEP_ADAMAX, YKI_SWEEP_RMSPROP, YKI_SWEEP_APPROACH,
-                                           YKI_SWEEP_SWAP,   YKI_SWEEP_COPY};
+    static const yki_sweep_op updates[] = {
+        YKI_SWEEP_SGD,      YKI_SWEEP_ADAM,    YKI_SWEEP_NADAM,
+        YKI_SWEEP_ADAMAX,   YKI_SWEEP_RMSPROP, YKI_SWEEP_ADADELTA,
+        YKI_SWEEP_APPROACH, YKI_SWEEP_SWAP,    YKI_SWEEP_COPY};
     for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
         expect_formula(&f, updates[i], (double[8]){0.2, [YKI_SWEEP_SKIP] = 1}, unchanged);
     end(&f);
@@ -428,13 +443,14 @@ YK_TEST(nan_replaces_the_largest_squares_and_stays)
     }
 }
 
-/* Squares that are at least those of the mean, as those of gradients are. */
-static void set_squares(fixture *f)
+/* Makes a tensor squares that are at least those of the mean, as those of gradients are. */
+static void set_squares(fixture *f, int tensor)
 {
     for (int span = 0; span < SPANS; span++) {
+        double *numbers = f->host[span][tensor];
         for (int64_t i = 0; i < counts[span]; i++)
-            f->host[span][2][i] = rounded(f, fabs(f->host[span][2][i]) + 0.3);
-        set_tensor(f, span, 2);
+            numbers[i] = rounded(f, fabs(numbers[i]) + 0.3);
+        set_tensor(f, span, tensor);
     }
 }
 
@@ -451,7 +467,7 @@ static void check_rmsprop(const char *device, yk_dtype dtype)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         fixture f;
         begin(&f, device, dtype);
-        set_squares(&f);
+        set_squares(&f, 2);
         for (size_t span = 0; span < SPANS; span++)
             for (int t = 0; t < 2; t++)
                 yki_sweep_move(f.sweep, span, 3 + t,
@@ -459,6 +475,26 @@ static void check_rmsprop(const char *device, yk_dtype dtype)
         expect_formula(&f, YKI_SWEEP_RMSPROP, c, forms[i].expected);
         expect_formula(&f, YKI_SWEEP_RMSPROP, c, forms[i].expected);
         end(&f);
+    }
+}
+
+static void check_adadelta(const char *device, yk_dtype dtype)
+{
+    fixture f;
+    const double c[8] = {0.5, 0.9, 1e-3, 0.02, 0, 0.1};
+    begin(&f, device, dtype);
+    set_squares(&f, 2);
+    set_squares(&f, 3);
+    expect_formula(&f, YKI_SWEEP_ADADELTA, c, adadelta);
+    expect_formula(&f, YKI_SWEEP_ADADELTA, c, adadelta);
+    end(&f);
+}
+
+YK_TEST(adadelta_follows_its_formula)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        check_adadelta(devices[i], YK_F32);
+        check_adadelta(devices[i], YK_F64);
     }
 }
 

@@ -11,7 +11,7 @@
 
 typedef struct target {
     yk_model *model;
-    yk_optimizer *sgd, *adam, *nadam, *radam, *adamax, *adagrad, *rmsprop;
+    yk_optimizer *sgd, *adam, *nadam, *radam, *adamax, *adagrad, *adadelta, *rmsprop;
     yk_ddp *ddp; /* over a model of its own, with PowerSGD, which has a state to load */
 } target;
 
@@ -61,6 +61,7 @@ static const target *the_target(void)
     yk_adagrad_options adagrad = YK_ADAGRAD_OPTIONS_INIT;
     adagrad.initial_accumulator_value = 0.1;
     YK_CHECK(yk_adagrad_create(&made.adagrad, made.model, &adagrad));
+    YK_CHECK(yk_adadelta_create(&made.adadelta, made.model, NULL));
     yk_rmsprop_options rmsprop = YK_RMSPROP_OPTIONS_INIT;
     rmsprop.centered = true; /* the first and the third of its slots */
     YK_CHECK(yk_rmsprop_create(&made.rmsprop, made.model, &rmsprop));
@@ -110,6 +111,7 @@ void fuzz_tensor_file(const char *path, size_t size)
     fuzz_check(yk_checkpoint_load(path, into->model, into->radam, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adamax, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->adagrad, NULL));
+    fuzz_check(yk_checkpoint_load(path, into->model, into->adadelta, NULL));
     fuzz_check(yk_checkpoint_load(path, into->model, into->rmsprop, NULL));
     fuzz_check(yk_checkpoint_read_state(path, &state));
     fuzz_check(yk_checkpoint_load_comm_hook(path, into->ddp));

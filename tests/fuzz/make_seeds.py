@@ -148,6 +148,8 @@ ADAMAX = optimizer(["exp_avg", "exp_inf"], {
     "lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}, True)
 ADAGRAD = optimizer(["sum"], {
     "lr": 0.1, "lr_decay": 0, "eps": 1e-10, "weight_decay": 0, "initial_accumulator_value": 0.5}, True)
+ADADELTA = optimizer(["square_avg", "acc_delta"], {
+    "lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0}, True)
 RMSPROP = optimizer(["square_avg", "grad_avg"], {
     "lr": 0.1, "momentum": 0, "alpha": 0.99, "eps": 1e-8, "centered": True, "weight_decay": 0}, True)
 YOKE = {"version": 1, "arch": "mlp", "epoch": 1, "step": 7, "epoch_batch": 2, "batch_size": 128,
@@ -167,6 +169,7 @@ PICKLES = {
     "radam": {"model": state_dict(), "optimizer": RADAM},
     "adamax": {"model": state_dict(), "optimizer": ADAMAX},
     "adagrad": {"model": state_dict(), "optimizer": ADAGRAD},
+    "adadelta": {"model": state_dict(), "optimizer": ADADELTA},
     "rmsprop": {"model": state_dict(), "optimizer": RMSPROP},
     "powersgd": {"model": state_dict(), "comm_hook": POWERSGD},
     "unsigned": OrderedDict(state_dict(), **{"fc.bias": Unsigned((2,), (1,), 3)}),

@@ -11,7 +11,19 @@ enum { IN = 300, OUT = 70, PARAMETERS = 2, STEPS = 8 };
 
 static const size_t counts[PARAMETERS] = {IN * OUT, OUT};
 
-typedef enum kind { SGD, ADAM, AMSGRAD, NADAM, RADAM, ADAMAX, LARS, LAMB, ADAGRAD, RMSPROP } kind;
+typedef enum kind {
+    SGD,
+    ADAM,
+    AMSGRAD,
+    NADAM,
+    RADAM,
+    ADAMAX,
+    LARS,
+    LAMB,
+    ADAGRAD,
+    ADADELTA,
+    RMSPROP
+} kind;
 
 typedef struct run {
     yk_model *model;
@@ -78,6 +90,8 @@ static yk_status create(kind of, yk_optimizer **optimizer, yk_model *model)
         return yk_adagrad_create(optimizer, model,
                                  YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
                                          o.lr_decay = 0.1, o.initial_accumulator_value = 0.1));
+    if (of == ADADELTA)
+        return yk_adadelta_create(optimizer, model, NULL);
     if (of == RMSPROP)
         return yk_rmsprop_create(optimizer, model,
                                  YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT,
@@ -200,6 +214,12 @@ YK_TEST(adagrad_has_the_same_bits_on_a_device_of_its_own_memory)
 {
     check(ADAGRAD, true);
     check(ADAGRAD, false);
+}
+
+YK_TEST(adadelta_has_the_same_bits_on_a_device_of_its_own_memory)
+{
+    check(ADADELTA, true);
+    check(ADADELTA, false);
 }
 
 YK_TEST(rmsprop_has_the_same_bits_on_a_device_of_its_own_memory)

@@ -440,6 +440,38 @@ YK_TEST(sums_of_adagrad_start_from_a_value)
     yk_model_destroy(model);
 }
 
+/* ---- Adadelta -------------------------------------------------------------------------------- */
+
+static double adadelta_step(double value, double grad, double state[3], double lr, double rho,
+                            double eps)
+{
+    state[0] = rho * state[0] + (1 - rho) * grad * grad;
+    double update = sqrt(state[1] + eps) / sqrt(state[0] + eps) * grad;
+    state[1] = rho * state[1] + (1 - rho) * update * update;
+    return value - lr * update;
+}
+
+static double with_adadelta(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    return adadelta_step(value, grad, state, 1, 0.9, 1e-6);
+}
+
+static double adadelta_decaying(double value, double grad, double state[3], int step)
+{
+    (void)step;
+    return adadelta_step(value, grad + 0.02 * value, state, 0.5, 0.8, 1e-3);
+}
+
+YK_TEST(adadelta_steps_by_the_root_of_the_mean_squared_update)
+{
+    FOLLOWS(adadelta, NULL, with_adadelta);
+    FOLLOWS(adadelta,
+            YK_WITH(yk_adadelta_options, YK_ADADELTA_OPTIONS_INIT, o.lr = 0.5, o.rho = 0.8,
+                    o.eps = 1e-3, o.weight_decay = 0.02),
+            adadelta_decaying);
+}
+
 /* ---- RMSprop --------------------------------------------------------------------------------- */
 
 static void check_rmsprop(const yk_rmsprop_options *options, scalar_rule rule)

@@ -12,7 +12,7 @@
 
 static const network net = {.device = "ref", .dtype = YK_F32, .norm = true, .seed = 9};
 
-typedef enum rule { SGD, ADAM, AMSGRAD, NADAM, ADAGRAD, RMSPROP } rule;
+typedef enum rule { SGD, ADAM, AMSGRAD, NADAM, ADAGRAD, ADADELTA, RMSPROP } rule;
 
 static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
 {
@@ -30,6 +30,8 @@ static void begin(trained_side *s, yk_group *group, rule with, bool sharded)
         assert_ok(yk_adagrad_create(&s->optimizer, s->model,
                                     YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT,
                                             o.lr_decay = 0.1, o.initial_accumulator_value = 0.1)));
+    else if (with == ADADELTA)
+        assert_ok(yk_adadelta_create(&s->optimizer, s->model, NULL));
     else if (with == RMSPROP)
         assert_ok(yk_rmsprop_create(
             &s->optimizer, s->model,
@@ -108,6 +110,11 @@ static void adagrad_bits(int rank, int world)
     check_bits(rank, world, ADAGRAD);
 }
 
+static void adadelta_bits(int rank, int world)
+{
+    check_bits(rank, world, ADADELTA);
+}
+
 static void rmsprop_bits(int rank, int world)
 {
     check_bits(rank, world, RMSPROP);
@@ -136,6 +143,11 @@ YK_TEST(sharded_nadam_gives_the_same_bits)
 YK_TEST(sharded_adagrad_gives_the_same_bits)
 {
     yk_test_ranks(2, adagrad_bits);
+}
+
+YK_TEST(sharded_adadelta_gives_the_same_bits)
+{
+    yk_test_ranks(2, adadelta_bits);
 }
 
 YK_TEST(sharded_rmsprop_gives_the_same_bits)

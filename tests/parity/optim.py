@@ -57,7 +57,7 @@ def everything(model):
 
 SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 NAdam, RAdam, Adamax = torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax
-Adagrad, RMSprop = torch.optim.Adagrad, torch.optim.RMSprop
+Adagrad, Adadelta, RMSprop = torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop
 
 
 def warm(optimizer, steps, schedule):
@@ -92,6 +92,8 @@ CASES = {
     "adagrad": (everything, Adagrad, {"lr": 0.02}),
     "adagrad_from": (norms_apart, Adagrad, {"lr": 0.02, "lr_decay": 0.01, "eps": 1e-6, "weight_decay": 1e-2,
                                             "initial_accumulator_value": 0.1}),
+    "adadelta": (everything, Adadelta, {}),
+    "adadelta_decay": (norms_apart, Adadelta, {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 1e-2}),
     "rmsprop": (everything, RMSprop, {"lr": 5e-4, "eps": 1e-4}),
     "rmsprop_decay": (norms_apart, RMSprop, {"lr": 0.002, "alpha": 0.9, "eps": 0.0316,
                                              "weight_decay": 1e-2, "momentum": 0.9}),
@@ -179,7 +181,7 @@ def train(name, groups, kind, settings, schedule=None, clip=None, decay=None):
         model, avg_fn=lambda mean, value, n: mean + (1 - decay) * (value - mean))
     for step in range(STEPS):
         for number, group in enumerate(optimizer.param_groups):
-            second = group["betas"][0] if "betas" in group else group.get("momentum", group.get("lr_decay"))
+            second = group["betas"][0] if "betas" in group else group.get("momentum", group.get("lr_decay", group.get("rho")))
             rates.write(f"{name} {step} {number} {group['lr'].hex()} {float(second).hex()}\n")
         x, labels = batch(step)
         optimizer.zero_grad()

@@ -109,6 +109,7 @@ def train_on(folder, name):
         "nadam": torch.optim.NAdam,
         "radam": torch.optim.RAdam,
         "adamax": torch.optim.Adamax,
+        "adadelta": torch.optim.Adadelta,
         "adagrad": torch.optim.Adagrad,
         "rmsprop": torch.optim.RMSprop,
     }[checkpoint["yoke"]["optimizer"]](model.parameters(), lr=1e9)

@@ -317,6 +317,17 @@ YK_TEST(pytorch_goes_on_with_adagrad)
     check_optimizer("adagrad", model, optimizer, other, fresh);
 }
 
+YK_TEST(pytorch_goes_on_with_adadelta)
+{
+    yk_model *model = make_small(), *other = make_small();
+    yk_optimizer *optimizer, *fresh;
+    assert_ok(yk_adadelta_create(&optimizer, model,
+                                 YK_WITH(yk_adadelta_options, YK_ADADELTA_OPTIONS_INIT, o.lr = 0.5,
+                                         o.rho = 0.8, o.weight_decay = 0.01)));
+    assert_ok(yk_adadelta_create(&fresh, other, NULL));
+    check_optimizer("adadelta", model, optimizer, other, fresh);
+}
+
 YK_TEST(pytorch_goes_on_with_rmsprop)
 {
     check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.002, o.alpha = 0.9,

@@ -19,13 +19,14 @@ enum { STEPS = 200, BATCH = 32, FEATURES = 8, CLASSES = 5 };
 
 typedef struct optim_case {
     const char *name;
-    enum { SGD, ADAM, NADAM, RADAM, ADAMAX, ADAGRAD, RMSPROP } rule;
+    enum { SGD, ADAM, NADAM, RADAM, ADAMAX, ADAGRAD, ADADELTA, RMSPROP } rule;
     yk_sgd_options sgd;
     yk_adam_options adam;
     yk_nadam_options nadam;
     yk_radam_options radam;
     yk_adamax_options adamax;
     yk_adagrad_options adagrad;
+    yk_adadelta_options adadelta;
     yk_rmsprop_options rmsprop;
     bool norms_apart; /* without weight decay */
     bool last_slow;   /* fc2 at a rate of 0.005 */
@@ -77,6 +78,9 @@ static const optim_case cases[] = {
     {"adagrad", .rule = ADAGRAD, .adagrad = OF_ADAGRAD(0.02, 0, 0, 0, 1e-10)},
     {"adagrad_from", .norms_apart = true, .rule = ADAGRAD,
      .adagrad = OF_ADAGRAD(0.02, 0.01, 1e-2, 0.1, 1e-6)},
+    {"adadelta", .rule = ADADELTA, .adadelta = OF(adadelta, 1, 0.9, 1e-6, 0)},
+    {"adadelta_decay", .norms_apart = true, .rule = ADADELTA,
+     .adadelta = OF(adadelta, 0.5, 0.8, 1e-4, 1e-2)},
     {"rmsprop", .rule = RMSPROP, .rmsprop = OF_RMSPROP(5e-4, 0.99, 1e-4, 0, 0, false)},
     {"rmsprop_decay", .norms_apart = true, .rule = RMSPROP,
      .rmsprop = OF_RMSPROP(0.002, 0.9, 0.0316, 1e-2, 0.9, false)},
@@ -184,6 +188,8 @@ static yk_optimizer *make_optimizer(yk_model *model, const optim_case *c)
         assert_ok(yk_adamax_create(&optimizer, model, &c->adamax));
     else if (c->rule == ADAGRAD)
         assert_ok(yk_adagrad_create(&optimizer, model, &c->adagrad));
+    else if (c->rule == ADADELTA)
+        assert_ok(yk_adadelta_create(&optimizer, model, &c->adadelta));
     else if (c->rule == RMSPROP)
         assert_ok(yk_rmsprop_create(&optimizer, model, &c->rmsprop));
     else

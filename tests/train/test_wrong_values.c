@@ -49,6 +49,8 @@ MAKER(make_adamax, yk_adamax_options, yk_optimizer, yk_optimizer_destroy,
       yk_adamax_create(&made, p.model, o))
 MAKER(make_adagrad, yk_adagrad_options, yk_optimizer, yk_optimizer_destroy,
       yk_adagrad_create(&made, p.model, o))
+MAKER(make_adadelta, yk_adadelta_options, yk_optimizer, yk_optimizer_destroy,
+      yk_adadelta_create(&made, p.model, o))
 MAKER(make_rmsprop, yk_rmsprop_options, yk_optimizer, yk_optimizer_destroy,
       yk_rmsprop_create(&made, p.model, o))
 MAKER(make_lars, yk_lars_options, yk_optimizer, yk_optimizer_destroy,
@@ -220,6 +222,10 @@ static const field make_adagrad_fields[] = {
     NUMBER(yk_adagrad_options, lr), NUMBER(yk_adagrad_options, lr_decay),
     NUMBER(yk_adagrad_options, weight_decay), NUMBER(yk_adagrad_options, initial_accumulator_value),
     NUMBER(yk_adagrad_options, eps)};
+static const yk_adadelta_options make_adadelta_options = YK_ADADELTA_OPTIONS_INIT;
+static const field make_adadelta_fields[] = {
+    NUMBER(yk_adadelta_options, lr), NUMBER(yk_adadelta_options, rho),
+    NUMBER(yk_adadelta_options, eps), NUMBER(yk_adadelta_options, weight_decay)};
 static const yk_rmsprop_options make_rmsprop_options = YK_RMSPROP_OPTIONS_INIT;
 static const field make_rmsprop_fields[] = {
     NUMBER(yk_rmsprop_options, lr), NUMBER(yk_rmsprop_options, alpha),
@@ -354,39 +360,19 @@ typedef struct subject {
             sizeof name##_fields / sizeof *name##_fields                                           \
     }
 
-static const subject subjects[] = {SUBJECT(make_sgd),
-                                   SUBJECT(make_adam),
-                                   SUBJECT(make_nadam),
-                                   SUBJECT(make_radam),
-                                   SUBJECT(make_adamax),
-                                   SUBJECT(make_adagrad),
-                                   SUBJECT(make_rmsprop),
-                                   SUBJECT(make_lars),
-                                   SUBJECT(make_lamb),
-                                   SUBJECT(make_muon),
-                                   SUBJECT(make_ema),
-                                   SUBJECT(make_lookahead),
-                                   SUBJECT(make_scaler),
-                                   SUBJECT(set_scaler_state),
-                                   SUBJECT(make_ddp),
-                                   SUBJECT(make_powersgd),
-                                   SUBJECT(make_parallel),
-                                   SUBJECT(make_model_with),
-                                   SUBJECT(make_synthetic),
-                                   SUBJECT(make_random),
-                                   SUBJECT(make_loader),
-                                   SUBJECT(make_pack),
-                                   SUBJECT(make_preset),
-                                   SUBJECT(make_trainer),
-                                   SUBJECT(make_evaluation),
-                                   SUBJECT(make_trace),
-                                   SUBJECT(step_plateau),
-                                   SUBJECT(make_conv),
-                                   SUBJECT(make_conv_transpose),
-                                   SUBJECT(make_norm),
-                                   SUBJECT(make_attention),
-                                   SUBJECT(make_cross_entropy),
-                                   SUBJECT(make_binary)};
+static const subject subjects[] = {
+    SUBJECT(make_sgd),        SUBJECT(make_adam),       SUBJECT(make_nadam),
+    SUBJECT(make_radam),      SUBJECT(make_adamax),     SUBJECT(make_adagrad),
+    SUBJECT(make_adadelta),   SUBJECT(make_rmsprop),    SUBJECT(make_lars),
+    SUBJECT(make_lamb),       SUBJECT(make_muon),       SUBJECT(make_ema),
+    SUBJECT(make_lookahead),  SUBJECT(make_scaler),     SUBJECT(set_scaler_state),
+    SUBJECT(make_ddp),        SUBJECT(make_powersgd),   SUBJECT(make_parallel),
+    SUBJECT(make_model_with), SUBJECT(make_synthetic),  SUBJECT(make_random),
+    SUBJECT(make_loader),     SUBJECT(make_pack),       SUBJECT(make_preset),
+    SUBJECT(make_trainer),    SUBJECT(make_evaluation), SUBJECT(make_trace),
+    SUBJECT(step_plateau),    SUBJECT(make_conv),       SUBJECT(make_conv_transpose),
+    SUBJECT(make_norm),       SUBJECT(make_attention),  SUBJECT(make_cross_entropy),
+    SUBJECT(make_binary)};
 
 /* ---- the cases ------------------------------------------------------------------------------ */
 

@@ -36,6 +36,7 @@ template <> struct rules<float> {
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f32;
     static constexpr auto rmsprop_centered = rmsprop_centered_f32;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f32;
+    static constexpr auto adadelta_step = adadelta_step_f32;
     static constexpr auto lars_gradient = lars_gradient_f32;
     static constexpr auto lamb_update = lamb_update_f32;
     static constexpr auto approach = approach_f32;
@@ -58,6 +59,7 @@ template <> struct rules<double> {
     static constexpr auto rmsprop_scaled = rmsprop_scaled_f64;
     static constexpr auto rmsprop_centered = rmsprop_centered_f64;
     static constexpr auto rmsprop_momentum = rmsprop_momentum_f64;
+    static constexpr auto adadelta_step = adadelta_step_f64;
     static constexpr auto lars_gradient = lars_gradient_f64;
     static constexpr auto lamb_update = lamb_update_f64;
     static constexpr auto approach = approach_f64;
@@ -257,6 +259,17 @@ template <typename R> DEVICE void rmsprop(const yki_cuda_sweep_args &, const par
         });
 }
 SWEEP(rmsprop)
+
+template <typename R> DEVICE void adadelta(const yki_cuda_sweep_args &, const part_of_sweep &p)
+{
+    const typename rules<R>::rmsprop k = rules<R>::read_rmsprop(p.c);
+    if (p.c[YKI_SWEEP_SKIP] != 0)
+        return;
+    each<R, 15, 13>(p, [&](R &value, R grad, R &square, R &updates, auto...) {
+        value = rules<R>::adadelta_step(&k, value, grad, &square, &updates);
+    });
+}
+SWEEP(adadelta)
 
 /* What was found of the span of a block. */
 DEVICE const double *norms_of(const yki_cuda_sweep_args &args, const part_of_sweep &p)

@@ -56,8 +56,8 @@ static void write_hyperparameter(yki_pickle_writer *pickle, const yk_optimizer *
 static void write_torch_defaults(yki_pickle_writer *pickle, const yk_optimizer *optimizer)
 {
     static const char *const off[] = {"maximize", "differentiable", "capturable"};
-    static const char *const with_capturable[] = {"adam",  "adamw",  "nadam",
-                                                  "radam", "adamax", "rmsprop"};
+    static const char *const with_capturable[] = {"adam",   "adamw",    "nadam",  "radam",
+                                                  "adamax", "adadelta", "rmsprop"};
     size_t count = 2;
     for (size_t i = 0; i < sizeof with_capturable / sizeof *with_capturable; i++)
         count += is(optimizer, with_capturable[i]);
