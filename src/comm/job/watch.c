@@ -51,11 +51,12 @@ struct yki_watch {
     atomic_llong step;   /* the training step of this rank; NO_STEP: none was noted */
     long long told_step; /* what the store says */
     double step_read;    /* when step was last looked at */
-    atomic_bool batches; /* this rank has begun to take batches */
     bool saves;          /* the launcher is to be told that a checkpoint is being written, */
     yki_failure cause;   /* and this, if it has a status */
     yki_standstill standstill;
     atomic_bool *gone; /* [world of the job] */
+    /* Not beside `saves`, which compilers read together with its neighbours, without care. */
+    atomic_bool batches; /* this rank has begun to take batches */
     atomic_bool is_lost;
     double lost;                 /* valid once is_lost is set, */
     bool was_closed, was_silent; /* and so are these */
