@@ -233,9 +233,9 @@ yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
 yk_value *yk_linear(yk_value *x, yk_value *weight, yk_value *bias);
 /**
  * Products of matrices of each sample, as torch.matmul: a (N, M, K), b (N, K, P) -> (N, M, P), or
- * with heads, (N, H, M, K) and (N, H, K, P) -> (N, H, M, P); or of two matrices without a batch,
- * such as parameters, (M, K) and (K, P) -> (M, P). What comes before the matrices is the same on
- * both sides; nothing is broadcast. The product with a weight, which has no batch, is yk_linear().
+ * with heads and the like, (N, ..., M, K) and (N, ..., K, P) -> (N, ..., M, P); or of two matrices
+ * without a batch, such as parameters, (M, K) and (K, P) -> (M, P). What comes before the matrices
+ * is the same on both sides; nothing is broadcast. With a weight, without a batch, use yk_linear().
  * A side that yk_permute() has made by exchanging the last two dimensions is read as it was before,
  * so that q k^T, yk_matmul(q, yk_permute(k, 3, (int64_t[]){0, 2, 1})), copies nothing. It runs in
  * 16 bits under autocast.

@@ -100,11 +100,20 @@ static side untransposed(yk_value *value)
     return is_transpose ? (side){made_by->in[YKI_PERMUTE_X], true} : (side){value, false};
 }
 
-/* (N, H, R, C) -> (N, H R, C), as the operator has it. */
+/* How many matrices a sample of (N, ..., R, C) has. */
+static int64_t matrices_of(const yk_value *x)
+{
+    int64_t count = 1;
+    for (int i = 1; i < x->ndim - 2; i++)
+        count *= x->dims[i];
+    return count;
+}
+
+/* (N, ..., R, C) -> (N, ... R, C), as the operator has it. */
 static yk_value *as_rows(yk_value *x)
 {
-    const int64_t rows[] = {x->dims[0], x->dims[1] * x->dims[2], x->dims[3]};
-    return yk_reshape(x, 3, rows);
+    const int64_t rows = matrices_of(x) * x->dims[x->ndim - 2];
+    return yk_reshape(x, 3, (int64_t[]){x->dims[0], rows, x->dims[x->ndim - 1]});
 }
 
 /* Sides that do not fit are emitted as they are, for their error. */
@@ -115,14 +124,14 @@ yk_value *yk_matmul(yk_value *a, yk_value *b)
                 a->dims[a->ndim - 1] == b->dims[b->ndim - 2];
     if (!fits)
         return yki_emit(&yki_op_matmul, &attrs, (yk_value *[]){a, b});
-    const int64_t rows = a->dims[a->ndim - 2], columns = b->dims[b->ndim - 1];
-    const int64_t dims[] = {a->dims[0], a->dims[1], rows, columns};
+    yki_shape shape = yki_shape_of(a);
+    shape.dims[a->ndim - 1] = b->dims[b->ndim - 1];
     const side left = untransposed(a), right = untransposed(b);
     attrs.transpose_a = left.is_transposed;
     attrs.transpose_b = right.is_transposed;
     if (a->ndim < 4)
         return yki_emit(&yki_op_matmul, &attrs, (yk_value *[]){left.value, right.value});
-    attrs.heads = dims[1];
+    attrs.heads = matrices_of(a);
     yk_value *sides[] = {as_rows(left.value), as_rows(right.value)};
-    return yk_reshape(yki_emit(&yki_op_matmul, &attrs, sides), 4, dims);
+    return yk_reshape(yki_emit(&yki_op_matmul, &attrs, sides), shape.ndim, shape.dims);
 }

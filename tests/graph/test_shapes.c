@@ -7,12 +7,12 @@
 
 typedef struct shape_case {
     const char *call; /* picks the operator */
-    int64_t x[4], other[4];
+    int64_t x[YK_MAX_DIMS], other[YK_MAX_DIMS];
     int64_t kernel, stride, padding, groups, dilation;
-    double number;        /* p, alpha, smoothing */
-    int64_t mask[4];      /* attention's */
-    int64_t kv_heads;     /* likewise */
-    const char *expected; /* "(N, 3, 4)", or a part of the error */
+    double number;             /* p, alpha, smoothing */
+    int64_t mask[YK_MAX_DIMS]; /* attention's */
+    int64_t kv_heads;          /* likewise */
+    const char *expected;      /* "(N, 3, 4)", or a part of the error */
 } shape_case;
 
 enum { B = YK_BATCH };
@@ -398,6 +398,8 @@ static const shape_case cases[] = {
     {"group_norm", {B, 6}, {6}, .groups = 2, .expected = "eps is 0, expected a finite number"},
     {"matmul", {B, 5, 7}, {B, 7, 3}, .expected = "(N, 5, 3)"},
     {"matmul", {B, 2, 5, 7}, {B, 2, 7, 3}, .expected = "(N, 2, 5, 3)"},
+    {"matmul", {B, 2, 4, 5, 7}, {B, 2, 4, 7, 3}, .expected = "(N, 2, 4, 5, 3)"},
+    {"matmul", {B, 3, 2, 4, 1, 1}, {B, 3, 2, 4, 1, 1}, .expected = "(N, 3, 2, 4, 1, 1)"},
     {"matmul", {4, 5}, {5, 6}, .expected = "(4, 6)"},
     {"matmul",
      {B, 5, 7},
@@ -641,7 +643,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static int rank_of(const int64_t *dims)
 {
     int ndim = 0;
-    while (ndim < 4 && dims[ndim])
+    while (ndim < YK_MAX_DIMS && dims[ndim])
         ndim++;
     return ndim;
 }
@@ -796,8 +798,8 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
     if (strcmp(c->call, "reshape") == 0)
         return yk_reshape(x, rank_of(c->other), c->other);
     if (strcmp(c->call, "permute") == 0) {
-        int64_t order[4];
-        for (int d = 0; d < 4; d++)
+        int64_t order[YK_MAX_DIMS];
+        for (int d = 0; d < YK_MAX_DIMS; d++)
             order[d] = c->other[d] - 1;
         return yk_permute(x, rank_of(c->other), order);
     }
