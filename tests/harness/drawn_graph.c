@@ -1,14 +1,18 @@
 /* See drawn_graph.h. */
 #include "drawn_graph.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+#include <yoke/functional.h>
 
 #include "base/random.h"
 #include "graph/operators.h"
+#include "graph/recurrent.h"
 #include "harness.h"
 #include "tensor/element.h"
 
-enum { MOST_VALUES = 40, MOST_EMBEDDED = 3, MOST_COMPARED = 2, OPERATORS = 12 };
+enum { MOST_VALUES = 60, MOST_EMBEDDED = 3, MOST_COMPARED = 2, OPERATORS = 12 };
 
 /* A graph that is being drawn, and the activations that its operators may read. */
 typedef struct drawing {
@@ -73,10 +77,13 @@ static yk_value *input(drawing *d, yk_dtype dtype, int ndim, const int64_t *dims
 
 static yk_value *activation(drawing *d, yk_value *x)
 {
-    static yk_value *(*const functions[])(yk_value *) = {yk_relu, yk_relu6,     yk_gelu, yk_sigmoid,
-                                                         yk_silu, yk_hardswish, yk_tanh};
-    int which = (int)between(d, 0, 7);
-    return which < 7 ? functions[which](x) : yk_leaky_relu(x, 0.2);
+    static yk_value *(*const functions[])(yk_value *) = {
+        yk_relu, yk_relu6, yk_gelu, yk_sigmoid, yk_silu, yk_hardswish, yk_tanh, yk_sin, yk_cos};
+    enum { FUNCTIONS = sizeof functions / sizeof *functions };
+    int which = (int)between(d, 0, FUNCTIONS + 1);
+    return which < FUNCTIONS    ? functions[which](x)
+           : which == FUNCTIONS ? yk_leaky_relu(x, 0.2)
+                                : yk_elu(x, once_in(d, 2) ? 1 : -0.7);
 }
 
 /* Powers, logarithms and quotients of numbers that they are fine for. */
@@ -210,8 +217,13 @@ static yk_value *pool(drawing *d, yk_value *x)
                          : yk_avg_pool2d(x, kernel, stride, padding);
 }
 
-static yk_value *interpolated(drawing *d, yk_value *x)
+/* By pixels between the pixels, or by more channels, where the sizes permit it. */
+static yk_value *resized(drawing *d, yk_value *x)
 {
+    if (x->dims[1] % 4 == 0 && once_in(d, 2))
+        return yk_pixel_shuffle(x, 2);
+    if (x->dims[1] <= 20 && x->dims[2] % 3 == 0 && x->dims[3] % 3 == 0)
+        return yk_pixel_unshuffle(x, 3);
     const bool bilinear = once_in(d, 2), align_corners = bilinear && once_in(d, 2);
     return yk_interpolate(
         x, between(d, 1, 9), between(d, 1, 9),
@@ -287,7 +299,7 @@ static yk_value *turned(drawing *d, yk_value *x)
 static yk_value *reshaped(drawing *d, yk_value *x)
 {
     int64_t dims[YK_MAX_DIMS] = {YK_BATCH}, left = 1;
-    int ndim = (int)between(d, 2, 4);
+    int ndim = (int)between(d, 2, once_in(d, 3) ? YK_MAX_DIMS : 4);
     for (int i = 1; i < x->ndim; i++)
         left *= x->dims[i];
     for (int i = 1; i < ndim - 1; i++) {
@@ -311,6 +323,21 @@ static yk_value *rotated(drawing *d, yk_value *x, int64_t heads)
     return yk_rotary_embedding(x, &options);
 }
 
+/* What is added to scores (N, heads, T, S), or what can be broadcast to it: it hides some of them,
+ * and now and then all of a query. It is not trained. */
+static yk_value *mask_of(drawing *d, int64_t heads, int64_t queries, int64_t keys)
+{
+    int64_t dims[] = {YK_BATCH, heads, queries, keys};
+    for (int i = 1; i < 4; i++)
+        dims[i] = once_in(d, 2) ? 1 : dims[i];
+    yk_value *x = once_in(d, 3) && d->inputs <= MOST_COMPARED
+                      ? input(d, d->dtype, 4, dims)
+                      : yk_detach(parameter(d, 3, dims + 1));
+    yk_value *other = yk_scale(x, -1);
+    return yk_masked_fill(x, once_in(d, 2) ? yk_greater(x, other) : yk_greater(other, x),
+                          -INFINITY);
+}
+
 /* Queries of x, and keys and values of another sequence or of x itself. */
 static yk_value *attention(drawing *d, yk_value *x)
 {
@@ -320,6 +347,8 @@ static yk_value *attention(drawing *d, yk_value *x)
     options.num_heads = heads;
     options.num_kv_heads = kv_heads;
     options.is_causal = once_in(d, 2);
+    if (once_in(d, 3))
+        options.attn_mask = mask_of(d, heads, x->dims[1], x->dims[1]);
     if (once_in(d, 2))
         return yk_scaled_dot_product_attention(linear_to(d, x, (heads + 2 * kv_heads) * size), NULL,
                                                NULL, &options);
@@ -331,6 +360,8 @@ static yk_value *attention(drawing *d, yk_value *x)
         q = rotated(d, q, heads);
         k = rotated(d, k, kv_heads);
     }
+    if (options.attn_mask)
+        options.attn_mask = mask_of(d, heads, x->dims[1], other->dims[1]);
     return yk_scaled_dot_product_attention(q, k, v, &options);
 }
 
@@ -338,7 +369,7 @@ static yk_value *attention(drawing *d, yk_value *x)
 static yk_value *product(drawing *d, yk_value *x)
 {
     yk_value *other = partner(d, x);
-    int64_t order[YK_MAX_DIMS] = {0, 1, 2, 3};
+    int64_t order[YK_MAX_DIMS] = {0, 1, 2, 3, 4, 5};
     order[x->ndim - 2] = x->ndim - 1;
     order[x->ndim - 1] = x->ndim - 2;
     yk_value *swapped = yk_permute(x, x->ndim, order);
@@ -354,6 +385,41 @@ static yk_value *reduced(drawing *d, yk_value *x)
     if (once_in(d, 2))
         return once_in(d, 2) ? yk_amax(x, dim) : yk_amin(x, dim);
     return once_in(d, 2) ? yk_mean(x, dim) : yk_sum(x, dim);
+}
+
+/* Of a sequence (N, T, C), what a layer gives its gates (N, T, gates S), and what they begin with.
+ */
+static yki_recurrent_layer layer_of(drawing *d, yk_value *x, int64_t gates, int64_t size)
+{
+    const int64_t input_dims[] = {gates * size, x->dims[2]}, hidden[] = {gates * size, size};
+    yki_recurrent_layer layer = {.reverse = once_in(d, 2)};
+    layer.from_input = yk_linear(x, parameter(d, 2, input_dims), parameter(d, 1, input_dims));
+    layer.weight = parameter(d, 2, hidden);
+    layer.bias = parameter(d, 1, hidden);
+    if (x->dims[1] > 1 && once_in(d, 2) && d->inputs <= MOST_COMPARED) { /* 1 and some more */
+        yk_value *any = input(d, d->dtype, 2, (int64_t[]){YK_BATCH, x->dims[1] - 1});
+        layer.lengths = yk_add_scalar(yk_sum(yk_greater(any, yk_scale(any, -1)), 1), 1);
+    }
+    yk_value *first = yk_reshape(yk_slice(x, 1, 0, 1), 2, (int64_t[]){YK_BATCH, x->dims[2]});
+    if (once_in(d, 2))
+        layer.h0 = linear_to(d, first, size);
+    if (gates == 4 && once_in(d, 2))
+        layer.c0 = linear_to(d, first, size);
+    return layer;
+}
+
+/* The outputs, which nothing may read, and the last states, which others may. */
+static yk_value *recurrent(drawing *d, yk_value *x)
+{
+    const int64_t size = between(d, 1, 9), gates = between(d, 3, 4);
+    const yki_recurrent_layer layer = layer_of(d, x, gates, size);
+    yk_value *h_n, *c_n = NULL;
+    yk_value *y = gates == 4 ? yki_lstm(&layer, &h_n, &c_n) : yki_gru(&layer, &h_n);
+    if (once_in(d, 3)) /* others may read it, too */
+        d->values[d->count++] = y;
+    if (c_n && once_in(d, 2))
+        d->values[d->count++] = c_n;
+    return once_in(d, 2) ? y : h_n;
 }
 
 /* Of words, which are few. */
@@ -382,7 +448,7 @@ static yk_value *draw_token_operator(drawing *d, yk_value *x)
     case 5:
         return once_in(d, 3) && d->inputs <= MOST_EMBEDDED ? embedded(d) : linear(d, x);
     default:
-        return is_sequence ? linear(d, x) : reshaped(d, x);
+        return is_sequence ? recurrent(d, x) : reshaped(d, x);
     }
 }
 
@@ -399,14 +465,14 @@ static yk_value *draw_operator(drawing *d, yk_value *x)
         return once_in(d, 3) && d->inputs <= MOST_COMPARED ? chosen(d, x) : curve(d, x);
     case 2:
     case 3:
-        return x->ndim == 3 ? normalised_rows(d, x) : norm(d, x);
+        return x->ndim == 2 || is_image ? norm(d, x) : normalised_rows(d, x);
     case 4:
     case 5:
         return is_image ? convolution(d, x) : linear(d, x);
     case 6:
         return !is_image       ? linear(d, x)
                : once_in(d, 4) ? transposed_convolution(d, x)
-               : once_in(d, 3) ? interpolated(d, x)
+               : once_in(d, 3) ? resized(d, x)
                                : pool(d, x);
     case 7:
         return combination(d, x);
@@ -433,7 +499,7 @@ static yk_value *draw_token_loss(drawing *d, yk_value *x)
 /* A loss of the value, which is an activation. */
 static yk_value *draw_loss(drawing *d, yk_value *x)
 {
-    x = x->ndim == 4 ? yk_flatten(x) : x;
+    x = x->ndim > 3 ? yk_flatten(x) : x;
     if (once_in(d, 3))
         return yk_mse_loss(x, input(d, d->dtype, x->ndim, x->dims), YK_LOSS_MEAN);
     if (once_in(d, 3))
@@ -455,6 +521,9 @@ yk_value *drawn_graph(uint64_t seed, yk_dtype dtype, yk_value **last)
     d->graph = yk_graph_create();
     d->has_tokens = once_in(d, 2);
     d->values[d->count++] = input(d, d->dtype, 4, dims);
+    if (d->has_tokens && once_in(d, 2)) /* of tokens alone */
+        d->values[0] =
+            yk_reshape(d->values[0], 3, (int64_t[]){YK_BATCH, dims[1], dims[2] * dims[3]});
     for (int64_t left = between(d, 3, OPERATORS); left > 0; left--) {
         yk_value *y = draw_operator(d, any_value(d));
         d->values[d->count++] = y;
@@ -510,6 +579,7 @@ static void describe_node(FILE *file, const yki_node *node)
                                  a->interleaved,
                                  a->bilinear,
                                  a->align_corners,
+                                 a->reverse,
                                  a->alpha,
                                  a->beta,
                                  a->eps,
@@ -522,6 +592,8 @@ static void describe_node(FILE *file, const yki_node *node)
     for (int i = 0; i < node->in_count; i++)
         fprintf(file, " %d", node->in[i] ? node->in[i]->id : -1);
     fputc('\n', file);
+    for (int i = 1; i <= node->op->more_results; i++)
+        fprintf(file, "output %d %d %d\n", node->out[i]->id, node->out[0]->id, i);
 }
 
 void drawn_graph_describe(FILE *file, const yk_value *loss)

@@ -19,13 +19,14 @@ torch.set_default_dtype(torch.float64)
 ATTRIBUTES = """evaluates kernel column_kernel stride column_stride padding column_padding dilation
 column_dilation groups rows columns dim first count output_padding column_output_padding
 ceil_mode count_include_pad heads kv_heads rotary causal transpose_a transpose_b interleaved
-bilinear align_corners alpha beta eps ndim""".split()
+bilinear align_corners reverse alpha beta eps ndim""".split()
 FUNCTIONS = {
     "relu": F.relu, "relu6": F.relu6, "gelu": F.gelu, "sigmoid": torch.sigmoid, "silu": F.silu,
     "hardswish": F.hardswish, "tanh": torch.tanh, "mse_loss": F.mse_loss,
     "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits, "add": torch.add,
     "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div, "linear": F.linear,
     "maximum": torch.maximum, "minimum": torch.minimum, "reduce_loss": torch.mean, "exp": torch.exp, "log": torch.log, "abs": torch.abs,
+    "sin": torch.sin, "cos": torch.cos,
 }
 
 
@@ -33,6 +34,7 @@ class Graph:
     def __init__(self, seed, *sizes):
         self.seed, self.sizes = seed, [int(size) for size in sizes]  # batches of its steps
         self.leaves, self.nodes, self.loss = {}, {}, None
+        self.further = {}  # outputs of nodes besides the first: of which, and its number
 
     def of(self, kind):
         return [i for i, leaf in self.leaves.items() if leaf["kind"] == kind]
@@ -41,11 +43,13 @@ class Graph:
         """The value with this number, and first those that it needs."""
         if i < 0:
             return None
-        if i not in values:
-            operator, a, inputs = self.nodes[i]
+        node, output = self.further.get(i, (i, 0))
+        if node not in values:
+            operator, a, inputs = self.nodes[node]
             operands = [self.compute(j, values, training) for j in inputs]
-            values[i] = run(operator, a, operands, training)
-        return values[i]
+            values[node] = run(operator, a, operands, training)
+        found = values[node]
+        return found[output] if isinstance(found, tuple) else found
 
 
 def matmul(a, *sides):
@@ -56,7 +60,7 @@ def matmul(a, *sides):
     return (left @ right).flatten(-3, -2)
 
 
-def attention(a, q, k, v):
+def attention(a, q, k, v, mask):
     heads, kv_heads = a["heads"], a["kv_heads"]
     if k is None:
         size = q.shape[-1] // (heads + 2 * kv_heads)
@@ -67,7 +71,39 @@ def attention(a, q, k, v):
     scores = q @ k.transpose(-1, -2) * a["alpha"]
     if a["causal"]:
         scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=bool).tril(), -torch.inf)
-    return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+    if mask is not None:
+        scores = scores + mask.detach()
+    hidden = (scores == -torch.inf).all(-1, keepdim=True)  # queries that see nothing
+    weights = scores.masked_fill(hidden, 0).softmax(-1).masked_fill(hidden, 0)
+    return (weights @ v).transpose(1, 2).flatten(2)
+
+
+def lstm_step(gates, h, c, weight, bias):
+    i, f, g, o = (gates + F.linear(h, weight, bias)).chunk(4)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def gru_step(gates, h, c, weight, bias):
+    r, z, n = (*gates.chunk(3),)
+    hidden_r, hidden_z, hidden_n = F.linear(h, weight, bias).chunk(3)
+    n = (n + (r + hidden_r).sigmoid() * hidden_n).tanh()
+    z = (z + hidden_z).sigmoid()
+    return (1 - z) * n + z * h, c
+
+
+def recurrent(a, step, gates, weight, bias, lengths, h0=None, c0=None):
+    """y, h_n and c_n: sequences of any length, one by one."""
+    zeros, found = gates.new_zeros(weight.shape[1]), []
+    for n in range(len(gates)):
+        h, c = (zeros if s is None else s[n] for s in (h0, c0))
+        y = [zeros] * gates.shape[1]
+        times = range(gates.shape[1] if lengths is None else int(lengths[n]))
+        for t in reversed(times) if a["reverse"] else times:
+            h, c = step(gates[n, t], h, c, weight, bias)
+            y[t] = h
+        found.append((torch.stack(y), h, c))
+    return tuple(torch.stack(part) for part in zip(*found))
 
 
 def rotary_embedding(a, x):
@@ -122,7 +158,9 @@ def run(operator, a, t, training):
                                                        pair("dilation")),
         "cross_entropy": lambda: cross_entropy(t[0], t[1]),
         "matmul": lambda: matmul(a, *t),
-        "scaled_dot_product_attention": lambda: attention(a, *t[:3]),
+        "scaled_dot_product_attention": lambda: attention(a, *t[:4]),
+        "lstm": lambda: recurrent(a, lstm_step, *t),
+        "gru": lambda: recurrent(a, gru_step, *t),
         "rotary_embedding": lambda: rotary_embedding(a, t[0]),
         "permute": lambda: t[0].permute(a["dims"]),
         "reshape": lambda: t[0].reshape(len(t[0]), *a["dims"][1:]),
@@ -146,6 +184,7 @@ def run(operator, a, t, training):
         "masked_fill": lambda: t[0].masked_fill((t[1] != 0) == (a["beta"] == 0), a["alpha"]),
         "clamp": lambda: torch.clamp(t[0], a["alpha"], a["beta"]),
         "detach": lambda: t[0].detach(),
+        "elu": lambda: torch.where(t[0] > 0, t[0], a["alpha"] * torch.expm1(t[0].clamp(max=0))),
         "leaky_relu": lambda: F.leaky_relu(t[0], a["alpha"]),
         "flatten": lambda: torch.flatten(t[0], 1),
         "max_pool2d": lambda: F.max_pool2d(t[0], *window, ceil_mode=bool(a["ceil_mode"])),
@@ -170,6 +209,8 @@ def read_graphs(path):
             ndim = attributes["ndim"]
             attributes["dims"], inputs = dims_and_inputs[:ndim], dims_and_inputs[ndim:]
             graphs[-1].nodes[int(rest[0])] = (rest[1], attributes, inputs)
+        elif word == "output":
+            graphs[-1].further[int(rest[0])] = int(rest[1]), int(rest[2])
         elif word == "loss":
             graphs[-1].loss = int(rest[0])
         else:
