@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/folder.h"
+#include "io/atomic_file.h"
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
@@ -114,8 +115,16 @@ yk_status yki_event_file_append(int fd, const char *path, const yki_protobuf *ev
     const struct iovec parts[] = {
         {head, sizeof head}, {event->data, event->size}, {tail, sizeof tail}};
     ssize_t all = (ssize_t)(sizeof head + event->size + sizeof tail);
-    errno = ENOSPC; /* for a short write */
-    if (writev(fd, parts, 3) == all)
+    ssize_t written = writev(fd, parts, 3);
+    if (written == all)
         return YK_OK;
-    return yki_error(YK_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (written < 0)
+        return yki_error(YK_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    for (int i = 0; i < 3; i++) { /* what is left says why it was short */
+        size_t done = (size_t)written < parts[i].iov_len ? (size_t)written : parts[i].iov_len;
+        YK_TRY(yki_write_all(fd, path, (const char *)parts[i].iov_base + done,
+                             parts[i].iov_len - done));
+        written -= (ssize_t)done;
+    }
+    return YK_OK;
 }

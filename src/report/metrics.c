@@ -27,6 +27,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "io/atomic_file.h"
 #include "io/json.h"
 
 enum { FORMAT_VERSION = 1, MAX_RECORD = 1024 /* bytes of the record of a step or an epoch */ };
@@ -218,13 +219,6 @@ void yk_metrics_echo(yk_metrics *metrics, int fd)
 
 /* ---- writing lines --------------------------------------------------------------------------- */
 
-static yk_status append_line(const yk_metrics *metrics, const char *line, size_t length)
-{
-    errno = ENOSPC; /* for a short write */
-    ssize_t written = write(metrics->fd, line, length);
-    return written == (ssize_t)length ? YK_OK : metrics_error(metrics, "cannot write");
-}
-
 /* The file was moved away, so further records go into a new one. */
 static yk_status begin_again(yk_metrics *metrics)
 {
@@ -233,7 +227,9 @@ static yk_status begin_again(yk_metrics *metrics)
              metrics->path);
     close_file(metrics);
     YK_TRY(open_metrics_file(metrics, 0));
-    return metrics->header ? append_line(metrics, metrics->header, strlen(metrics->header)) : YK_OK;
+    return metrics->header
+               ? yki_write_all(metrics->fd, metrics->path, metrics->header, strlen(metrics->header))
+               : YK_OK;
 }
 
 /* Warns once if that fails, unless the reader has gone or the file is closed. */
@@ -253,7 +249,7 @@ static yk_status write_metrics_line(yk_metrics *metrics, const char *line, size_
     echo_line(metrics, line, length);
     if (!yki_is_at(metrics->fd, metrics->path))
         YK_TRY(begin_again(metrics));
-    return append_line(metrics, line, length);
+    return yki_write_all(metrics->fd, metrics->path, line, length);
 }
 
 enum { TIME_TEXT = 40 };

@@ -171,8 +171,11 @@ static bool write_temporary(const yk_prometheus *p)
     int fd = open(p->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;
-    errno = ENOSPC; /* for a short write */
-    bool written = write(fd, p->text, p->length) == (ssize_t)p->length;
+    size_t done = 0;
+    ssize_t part = 0;
+    while (done < p->length && (part = write(fd, p->text + done, p->length - done)) >= 0)
+        done += (size_t)part;
+    const bool written = done == p->length;
     int error = errno;
     close(fd);
     errno = error;

@@ -85,9 +85,14 @@ static off_t find_closing_bracket(const yk_trace *trace)
 /* Writes the last part of the file, to where it ends from here on. */
 static bool write_end(const yk_trace *trace, const char *text, size_t size, off_t at)
 {
-    errno = ENOSPC; /* for a short write */
-    return pwrite(trace->fd, text, size, at) == (ssize_t)size &&
-           ftruncate(trace->fd, at + (off_t)size) == 0;
+    const off_t end = at + (off_t)size;
+    while (at < end) { /* what is left of a short write says why it was one */
+        ssize_t written = pwrite(trace->fd, text + size - (end - at), (size_t)(end - at), at);
+        if (written < 0)
+            return false;
+        at += written;
+    }
+    return ftruncate(trace->fd, end) == 0;
 }
 
 /* Requires the lock. */

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -93,4 +95,16 @@ void yk_test_fill_disk(void)
 void yk_test_free_disk(void)
 {
     assert_int_equal(unlink(filler), 0);
+}
+
+void yk_test_limit_files(const char *path, size_t room)
+{
+    struct rlimit limit;
+    struct stat file = {.st_size = 0};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    if (path)
+        assert_int_equal(stat(path, &file), 0);
+    limit.rlim_cur = path ? (rlim_t)file.st_size + room : limit.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }

@@ -15,4 +15,8 @@ void yk_test_fill_disk(void);
 void yk_test_fill_disk_except(size_t room);
 void yk_test_free_disk(void);
 
+/* From here on, no file that the process writes grows larger than this one and so many bytes; NULL:
+ * as large as may be. */
+void yk_test_limit_files(const char *path, size_t room);
+
 #endif

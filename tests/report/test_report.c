@@ -1,5 +1,6 @@
 /* metrics.jsonl: always valid JSON; torn lines and records after the resumed step are removed. */
 #define _GNU_SOURCE
+#include "disk.h"
 #include "harness.h"
 
 #include <math.h>
@@ -340,6 +341,20 @@ YK_TEST(report_metrics_say_where_they_cannot_write)
     assert_status(YK_ERROR_IO, yk_metrics_open(&metrics, "/dev/null/run/metrics.jsonl"));
     assert_null(metrics);
     assert_contains(yk_last_error(), "/dev/null/run");
+}
+
+/* A write that a limit cuts short: the reason is the limit's, not a guess. */
+YK_TEST(report_metrics_say_why_they_cannot_write)
+{
+    yk_metrics *metrics;
+    assert_ok(yk_metrics_open(&metrics, metrics_path()));
+    assert_ok(yk_metrics_step(metrics, &(yk_step_record){.step = 1}));
+    yk_test_limit_files(metrics_path(), 20);
+    yk_status status = yk_metrics_step(metrics, &(yk_step_record){.step = 2});
+    yk_test_limit_files(NULL, 0);
+    assert_status(YK_ERROR_IO, status);
+    assert_contains(yk_last_error(), "metrics.jsonl: cannot write: File too large");
+    yk_metrics_close(metrics);
 }
 
 /* Two jobs that were given one output folder would mix their lines, and rewind each other's. */

@@ -1,5 +1,6 @@
 /* Event files: their bytes, and what TensorBoard's own reader finds in them. */
 #define _GNU_SOURCE
+#include "disk.h"
 #include "harness.h"
 
 #include <dirent.h>
@@ -253,6 +254,22 @@ YK_TEST(event_files_that_cannot_be_written_name_themselves)
     assert_status(YK_ERROR_IO, yk_tensorboard_open(&writer, path, 0));
     assert_null(writer);
     assert_contains(yk_last_error(), path);
+}
+
+/* A write that a limit cuts short: the reason is the limit's, not a guess. */
+YK_TEST(event_files_say_why_they_cannot_be_written)
+{
+    char names[4][256], path[512];
+    yk_tensorboard *writer = open_writer(1);
+    assert_ok(yk_tensorboard_step(writer, &(yk_step_record){.step = 1, .loss = 1}));
+    assert_int_equal(list_files(yk_test_directory(), names), 1);
+    snprintf(path, sizeof path, "%s/%s", yk_test_directory(), names[0]);
+    yk_test_limit_files(path, 20);
+    yk_status status = yk_tensorboard_step(writer, &(yk_step_record){.step = 2, .loss = 2});
+    yk_test_limit_files(NULL, 0);
+    assert_status(YK_ERROR_IO, status);
+    assert_contains(yk_last_error(), "cannot write: File too large");
+    yk_tensorboard_close(writer);
 }
 
 YK_TEST(histograms_of_integers_are_refused)

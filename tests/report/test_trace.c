@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/lock.h"
 #include "base/trace.h"
+#include "disk.h"
 
 enum { MAX_SPANS = 8192, FIRST_STEP = 2, LAST_STEP = 4 };
 
@@ -483,23 +483,18 @@ YK_TEST(trace_goes_on_behind_a_torn_write)
 YK_TEST(trace_stays_complete_on_a_full_disk)
 {
     yk_trace *trace;
-    struct stat before;
-    struct rlimit limit;
     assert_ok(yk_trace_open(&trace, trace_path(), NULL, NULL));
     run_steps(trace, 1, 4);
     usleep(1010000);
     run_steps(trace, 5, 5); /* writes */
-    assert_int_equal(stat(trace_path(), &before), 0);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    signal(SIGXFSZ, SIG_IGN);
-    setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)before.st_size + 50, limit.rlim_max});
+    yk_test_limit_files(trace_path(), 50);
     run_steps(trace, 6, 9);
     usleep(1010000);
     run_steps(trace, 10, 10); /* this fails, and then another call */
     assert_status(YK_ERROR_IO, yk_metrics_open(&(yk_metrics *){NULL}, "/dev/null/metrics.jsonl"));
     assert_status(YK_ERROR_IO, yk_trace_close(trace));
-    setrlimit(RLIMIT_FSIZE, &limit);
-    assert_contains(yk_last_error(), "trace.json: cannot write: No space left on device");
+    yk_test_limit_files(NULL, 0);
+    assert_contains(yk_last_error(), "trace.json: cannot write: File too large");
     cJSON *events = read_trace();
     collect_spans(events);
     assert_int_equal(count_named("step "), 5);
