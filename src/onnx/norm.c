@@ -91,7 +91,9 @@ static void write_of_channels(yki_onnx_graph *g, const char *type, const yk_valu
                               const char *name)
 {
     char shape[32];
-    int64_t sizes[YK_MAX_DIMS] = {vector->dims[0], 1, 1, 1};
+    int64_t sizes[YK_MAX_DIMS] = {vector->dims[0]};
+    for (int d = 1; d < out->ndim - 1; d++)
+        sizes[d] = 1;
     snprintf(shape, sizeof shape, "%s_shape", name);
     yki_onnx_add_sizes(g, out, shape, out->ndim - 1, sizes);
     size_t made = yki_onnx_begin_node(g, "Reshape", out, name);

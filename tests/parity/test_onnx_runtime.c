@@ -596,6 +596,21 @@ YK_TEST(recurrent_layers_are_translated)
     judge(make_model(recurrent_layers(images_of(16)), YK_AMP_OFF), 16);
 }
 
+/* Norms, products and what chooses, in six dimensions. */
+static yk_value *six_dimensions(yk_value *x)
+{
+    x = yk_reshape(x, 6, (int64_t[]){YK_BATCH, 4, 3, 8, 2, 4});
+    yk_value *turned = yk_permute(x, 6, (int64_t[]){0, 1, 2, 3, 5, 4});
+    x = yk_add(yk_nn_group_norm(x, "gn", 2, 1e-3), yk_matmul(x, yk_matmul(turned, x)));
+    x = yk_maximum(yk_nn_layer_norm(x, "ln", 1e-3), yk_scale(yk_softmax(x), 2));
+    return yk_flatten(yk_concat((yk_value *[]){yk_slice(x, 3, 1, 5), yk_pad(x, 3, 1, 0)}, 2, 3));
+}
+
+YK_TEST(six_dimensions_are_translated)
+{
+    judge(make_model(six_dimensions(images_of(16)), YK_AMP_OFF), 16);
+}
+
 /* Sequences of three and of six steps, from states that are given, of which the last states alone
  * are read where `last`. */
 static yk_value *sequences(yk_value *x, bool last)
