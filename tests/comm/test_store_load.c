@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "store_fixture.h"
 
+#include <fcntl.h>
+
 #include "base/clock.h"
 #include "comm/job/meeting.h"
 
@@ -176,6 +178,33 @@ YK_TEST(promise_32_strangers_do_not_take_all_places)
     yk_store_destroy(early);
     yk_store_destroy(late);
     stop(server);
+}
+
+/* A client for whom no file is left waits for its timeout, and the server says why. */
+YK_TEST(a_limit_on_the_servers_files_is_named)
+{
+    enum { FILES = 24 };
+    yk_store *clients[FILES + 1], *refused;
+    const char *said = yk_test_path("said");
+    char text[4096] = "";
+    pid_t server;
+    int count = 0, own = dup(STDERR_FILENO), file = open(said, O_RDWR | O_CREAT, 0600);
+    assert_true(own >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    int port = serve_with(&server, (struct rlimit){FILES, FILES});
+    assert_true(dup2(own, STDERR_FILENO) >= 0);
+    while (count <= FILES && yk_store_connect(&clients[count], "127.0.0.1", port, "s", 1) == YK_OK)
+        count++;
+    assert_in_range(count, 1, FILES);
+    assert_status(YK_ERROR_TIMEOUT, yk_store_connect(&refused, "127.0.0.1", port, "s", 0.2));
+    assert_true(pread(file, text, sizeof text - 1, 0) > 0);
+    const char *line = strstr(text, "Too many open files; the limit is 24: raise it with");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "Too many open files")); /* once */
+    while (count > 0)
+        yk_store_destroy(clients[--count]);
+    stop(server);
+    close(own);
+    close(file);
 }
 
 /* Half a request, and replies that nobody reads, hold up only the client itself. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,6 +120,17 @@ static yki_store_peer *create_peer(void)
     return NULL;
 }
 
+/* The one who waits cannot be told: its connection is not open on this side. */
+static void tell_of_files(yki_store_server *server, int reason)
+{
+    struct rlimit files;
+    if (server->told_files || server->strangers > 0 || getrlimit(RLIMIT_NOFILE, &files))
+        return;
+    server->told_files = true;
+    YKI_WARN("the store cannot take a process in: %s; the limit is %llu: raise it with `ulimit -n`",
+             strerror(reason), (unsigned long long)files.rlim_cur);
+}
+
 void yki_store_peer_accept(yki_store_server *server)
 {
     if (server->strangers >= YKI_STORE_MAX_STRANGERS) {
@@ -126,8 +138,11 @@ void yki_store_peer_accept(yki_store_server *server)
         return;
     }
     int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !yki_allow_more_open_files())
+    const int reason = errno;
+    if (fd < 0 && (reason == EMFILE || reason == ENFILE) && !yki_allow_more_open_files()) {
+        tell_of_files(server, reason);
         drop_oldest_stranger(server);
+    }
     if (fd < 0)
         return;
     yki_store_peer *peer = create_peer();

@@ -40,7 +40,8 @@ struct yk_store_server {
     char *secret;
     double quiet_until; /* no further warning about wrong secrets until then */
     yki_store_peer *peers;
-    int strangers; /* of these, without proof */
+    int strangers;   /* of these, without proof */
+    bool told_files; /* that it may not open enough of them */
     yki_store_table table;
 };
 typedef struct yk_store_server yki_store_server;
