@@ -205,12 +205,12 @@ yk_status yk_random_create(yk_dataset **dataset, yk_split split, const yk_random
 /**
  * Makes a data set of tensors in the program's memory, like torch.utils.data.TensorDataset: sample
  * i has row i of each, as a field of its name. A uint8 tensor (N, C, H, W) holds pictures, which
- * the loader transforms; others arrive in the batch as they are. Class labels are int32 (N), called
- * "labels", from 0 to classes - 1, or -100, which yk_cross_entropy() ignores; classes is 0 if there
- * are none. Names and tensors are copied, but not the elements: they stay the program's, and must
- * stay as they are until nothing uses the data set. On failure *dataset is NULL;
- * YK_ERROR_INVALID_ARGUMENT for tensors of unequal N, tensors that are not in the host's memory,
- * and labels that are no classes.
+ * the loader transforms; others arrive in the batch as they are. Class labels are (N), int32 or
+ * int64 (which MixUp and CutMix do not take), called "labels", from 0 to classes - 1, or -100,
+ * which yk_cross_entropy() ignores; classes is 0 if there are none. Names and tensors are copied,
+ * but not the elements: they stay the program's, and must stay as they are until nothing uses the
+ * data set. On failure *dataset is NULL; YK_ERROR_INVALID_ARGUMENT for tensors of unequal N,
+ * tensors that are not in the host's memory, and labels that are no classes.
  */
 yk_status yk_tensor_dataset_create(yk_dataset **dataset, const char *const *names,
                                    const yk_tensor *tensors, int count, int64_t classes);

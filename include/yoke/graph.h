@@ -638,10 +638,10 @@ typedef struct yk_cross_entropy_options {
 /**
  * Cross entropy of logits (N, C) and labels -> scalar; or of each pixel, with logits (N, C, L) or
  * (N, C, H, W); or of each token, with logits (N, T, C) and class_dim -1. Labels are either classes
- * (N), (N, L), (N, H, W) or (N, T), int32 from 0 to C - 1 or ignore_index, or the probabilities of
- * the classes, of the logits' shape and dtype. They are inputs, or computed, for example by another
- * network, and constants to the gradient. A class out of range makes yk_model_forward fail;
- * probabilities are not checked. NULL options mean the defaults.
+ * (N), (N, L), (N, H, W) or (N, T), int32 or int64 from 0 to C - 1 or ignore_index, or the
+ * probabilities of the classes, of the logits' shape and dtype. They are inputs, or computed, for
+ * example by another network, and constants to the gradient. A class out of range makes
+ * yk_model_forward fail; probabilities are not checked. NULL options mean the defaults.
  *
  * As in PyTorch, the mean is over all class labels that count, weighted: the sum of their losses is
  * divided by the sum of the weights of their classes. If none counts, it is NaN, and its gradient

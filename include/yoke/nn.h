@@ -36,9 +36,9 @@ yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out
 /** A fully connected layer: x (N, ..., I) -> (N, ..., out_features). Declares NAME.weight
  *  (out_features, I) and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);
-/** A table of vectors, as nn.Embedding: indices (N) or (N, T), int32 -> (N, embedding_dim) or
- *  (N, T, embedding_dim). Declares NAME.weight (num_embeddings, embedding_dim), which starts as
- * that of nn.Embedding. */
+/** A table of vectors, as nn.Embedding: indices (N) or (N, T), int32 or int64 -> (N, embedding_dim)
+ *  or (N, T, embedding_dim). Declares NAME.weight (num_embeddings, embedding_dim), which starts as
+ *  that of nn.Embedding. */
 yk_value *yk_nn_embedding(yk_value *indices, const char *name, int64_t num_embeddings,
                           int64_t embedding_dim);
 /** Layer normalisation of x (N, ..., C) over its last dimension, as nn.LayerNorm(C): declares the

@@ -44,6 +44,7 @@ static yki_cuda_cross_entropy_args args_of(const yki_cuda_kernel *k, const yki_k
         args.shares = yki_cuda_in(k, run, labels);
     else
         args.labels = yki_cuda_in(k, run, labels);
+    args.wide = k->desc.in[labels].dtype == YK_I64;
     return args;
 }
 

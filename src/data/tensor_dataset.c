@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/worker.h"
+#include "tensor/element.h"
 
 typedef struct tensor_dataset {
     const uint8_t **rows; /* (count) where the rows of each tensor begin: the program's memory */
@@ -68,16 +69,18 @@ enum { IGNORED = -100 /* by yk_cross_entropy(), unless its options say otherwise
 /* Class labels are what the number of classes is of. */
 static yk_status check_labels(const char *name, const yk_tensor *tensor, int64_t classes)
 {
-    if (classes < 1 || tensor->dtype != YK_I32 || tensor->ndim != 1 || strcmp(name, "labels") != 0)
+    if (classes < 1 || !yki_is_index(tensor->dtype) || tensor->ndim != 1 ||
+        strcmp(name, "labels") != 0)
         return YK_OK;
-    const int32_t *labels = tensor->data;
-    for (int64_t i = 0; i < tensor->dims[0]; i++)
-        if (labels[i] != IGNORED && (labels[i] < 0 || labels[i] >= classes))
+    for (int64_t i = 0; i < tensor->dims[0]; i++) {
+        const int64_t label = yki_index_at(tensor->dtype, tensor->data, i);
+        if (label != IGNORED && (label < 0 || label >= classes))
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "yk_tensor_dataset_create: label %lld is %d: expected 0 to %lld, as "
+                             "yk_tensor_dataset_create: label %lld is %lld: expected 0 to %lld, as "
                              "classes is %lld",
-                             (long long)i, (int)labels[i], (long long)classes - 1,
+                             (long long)i, (long long)label, (long long)classes - 1,
                              (long long)classes);
+    }
     return YK_OK;
 }
 

@@ -1,5 +1,6 @@
 /* The search for the kernel of an operator. */
 #include "device/device.h"
+#include "tensor/element.h"
 
 static const yki_kernel_impl *find(const yki_device_type *type, const yki_device *device,
                                    const yki_kernel_desc *desc)
@@ -47,7 +48,7 @@ static bool is_of_rows(const yki_kernel_desc *desc)
  * device. */
 static void merge_rows(yki_operand *operand)
 {
-    bool is_labels = operand->ndim == 2 && operand->dtype == YK_I32;
+    bool is_labels = operand->ndim == 2 && yki_is_index(operand->dtype);
     if (operand->ndim != 3 && !is_labels)
         return;
     operand->ndim--;

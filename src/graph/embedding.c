@@ -7,7 +7,7 @@ static yk_status expect_indices(const yki_node *node)
     const yk_value *indices = node->in[YKI_EMBEDDING_INDICES];
     if (indices->ndim != 2)
         YK_TRY(yki_expect_dims(node, YKI_EMBEDDING_INDICES, 1));
-    if (indices->dtype != YK_I32 && indices->dtype != YK_I64)
+    if (!yki_is_index(indices->dtype))
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "indices are %s, expected int32 or int64",
                          yk_dtype_name(indices->dtype));
     return YK_OK;

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/options.h"
+#include "tensor/element.h"
 
 yk_status yki_expect_reduction(const yki_node *node)
 {
@@ -42,7 +43,7 @@ static const char *hint_for(const yk_value *logits, const yk_value *labels)
     return "";
 }
 
-/* int32 class labels: the logits' dimensions without the classes. */
+/* Class labels: the logits' dimensions without the classes. */
 static yk_status expect_classes(const yki_node *node)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
@@ -55,8 +56,8 @@ static yk_status expect_classes(const yki_node *node)
         return yki_error(YK_ERROR_INVALID_SHAPE, "labels have shape %s, expected %s%s",
                          yki_shape_text(labels, here, sizeof here),
                          yki_shape_text(&expected, there, sizeof there), hint_for(logits, labels));
-    if (labels->dtype != YK_I32)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32",
+    if (!yki_is_index(labels->dtype))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "labels are %s, expected int32 or int64",
                          yk_dtype_name(labels->dtype));
     return YK_OK;
 }
@@ -68,7 +69,7 @@ static yk_status expect_labels(const yki_node *node)
     const yk_value *labels = node->in[YKI_CROSS_ENTROPY_LABELS];
     char here[96], there[96];
     bool is_alike = labels->ndim == logits->ndim && yki_same_dims(labels, logits);
-    if (labels->ndim != logits->ndim || (labels->dtype == YK_I32 && !is_alike))
+    if (labels->ndim != logits->ndim || (yki_is_index(labels->dtype) && !is_alike))
         return expect_classes(node);
     if (is_alike && labels->dtype == logits->dtype)
         return YK_OK;

@@ -20,7 +20,7 @@ static void limit_input(yki_inputs *inputs, const yk_value *value, const char *w
 {
     for (size_t i = 0; i < inputs->count; i++) {
         yki_input *input = &inputs->list[i];
-        if (input->value != value || (value->dtype != YK_I32 && value->dtype != YK_I64))
+        if (input->value != value || !yki_is_index(value->dtype))
             continue;
         bool first = input->classes == 0;
         input->ignored = first || ignored == input->ignored ? ignored : NO_LABEL;

@@ -132,11 +132,11 @@ bool yki_model_classifies(const yk_model *model)
         return !executor->source.loss;
     const yk_value *labels = input->value;
     const yki_label_rules rules = yki_model_label_rules(model);
-    if (labels->dtype == YK_I32 && labels->ndim == 1)
+    if (yki_is_index(labels->dtype) && labels->ndim == 1)
         return true;
     if (!logits)
         return false;
-    if (labels->dtype == YK_I32)
+    if (yki_is_index(labels->dtype))
         return yki_labels_fit(&rules, labels->ndim, labels->dims, logits->ndim, logits->dims);
     return labels->ndim == 2 && labels->dims[1] > 1 && logits->ndim == 2 &&
            logits->dims[1] == labels->dims[1];

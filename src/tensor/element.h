@@ -3,6 +3,7 @@
 #define YKI_ELEMENT_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include <yoke/tensor.h>
 
@@ -29,6 +30,12 @@ static inline double yki_element_get(yk_dtype dtype, const void *memory, int64_t
     default:
         return 0;
     }
+}
+
+/* Class labels and indices are int32 or int64. */
+static inline bool yki_is_index(yk_dtype dtype)
+{
+    return dtype == YK_I32 || dtype == YK_I64;
 }
 
 /* An index, which is int32 or int64. */

@@ -14,7 +14,7 @@ enum { TOP = 5 };
 
 static bool are_classes(const yk_tensor *labels)
 {
-    return labels->dtype == YK_I32 && labels->ndim >= 1;
+    return yki_is_index(labels->dtype) && labels->ndim >= 1;
 }
 
 static bool are_probabilities(const yk_tensor *labels)
@@ -35,9 +35,10 @@ yk_status yki_answers_create(yki_answers *answers, const yk_tensor *logits, cons
 {
     char text[2][96];
     if (!labels || (!are_classes(labels) && !are_probabilities(labels)))
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "accuracy: expected a batch with \"labels\" of shape (N), int32, or of "
-                         "its pixels or tokens, or of probabilities of shape (N, C), float32");
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "accuracy: expected a batch with \"labels\" of shape (N), int32 or int64, "
+            "or of its pixels or tokens, or of probabilities of shape (N, C), float32");
     if (!fit(&rules, logits, labels))
         return yki_error(
             YK_ERROR_INVALID_SHAPE,
@@ -66,7 +67,7 @@ static int64_t count_labels(const yki_answers *a)
 static int64_t label_of(const yki_answers *a, int64_t i)
 {
     if (are_classes(a->labels))
-        return ((const int32_t *)a->labels->data)[i];
+        return yki_index_at(a->labels->dtype, a->labels->data, i);
     const int64_t classes = a->labels->dims[1];
     const float *row = (const float *)a->labels->data + i * classes;
     int64_t best = 0;

@@ -148,7 +148,15 @@ YK_TEST(labels_are_classes)
     assert_null(dataset);
     assert_ok(yk_tensor_dataset_create(&dataset, &other, &tensor, 1, CLASSES));
     yk_dataset_destroy(dataset);
-    tensor.data = negative;
+    int64_t wide[] = {0, -100, 4294967297};
+    tensor = (yk_tensor){.data = wide, .dtype = YK_I64, .ndim = 1, .dims = {3}};
+    assert_status(YK_ERROR_INVALID_ARGUMENT,
+                  yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
+    assert_contains(yk_last_error(), "label 2 is 4294967297: expected 0 to 2");
+    tensor.dims[0] = 2;
+    assert_ok(yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
+    yk_dataset_destroy(dataset);
+    tensor = (yk_tensor){.data = negative, .dtype = YK_I32, .ndim = 1, .dims = {3}};
     assert_status(YK_ERROR_INVALID_ARGUMENT,
                   yk_tensor_dataset_create(&dataset, &name, &tensor, 1, CLASSES));
     assert_contains(yk_last_error(), "label 1 is -1");

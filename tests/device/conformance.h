@@ -21,7 +21,7 @@ typedef struct conformance_case {
     /* Of columns, if not those of rows; NO_COLUMNS: 0. */
     int64_t column_stride, column_padding, column_dilation, column_output_padding;
     int64_t classes;           /* of integer inputs; 0: as many as x has columns */
-    bool wide;                 /* embedding: indices are int64 */
+    bool wide;                 /* indices, and labels of cross_entropy, are int64 */
     int64_t heads;             /* attention, matmul, rotary_embedding */
     int64_t kv_heads;          /* attention: num_kv_heads */
     bool transposed[2];        /* matmul */

@@ -34,6 +34,10 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {3, 5, 70}, .classes = 70, .last = true, .ignored = 1, .smoothing = 0.1},
     {.x = {2, 33, 6}, .classes = 6, .last = true, .weighted = true, .sum = true},
     {.x = {4, 10}, .last = true},
+    {.x = {30, 5}, .ignored = 2, .smoothing = 0.1, .wide = true},
+    {.x = {130, 50}, .ignored = 1, .weighted = true, .wide = true},
+    {.x = {2, 21, 17, 19}, .ignored = 3, .wide = true},
+    {.x = {3, 5, 70}, .classes = 70, .last = true, .ignored = 1, .wide = true},
 };
 
 /* With the labels given. */
@@ -56,8 +60,9 @@ static yk_value *build_cross_entropy(yk_graph *graph, const conformance_case *c,
 {
     yk_value *logits = conformance_x(graph, c, dtype);
     const int64_t dims[] = {c->x[0], c->x[c->last ? 1 : 2], c->x[3], c->x[4], c->x[5]};
+    const yk_dtype classes = c->wide ? YK_I64 : YK_I32;
     return cross_entropy_of(c, logits,
-                            yk_input(graph, "labels", YK_I32, conformance_rank(c->x) - 1, dims));
+                            yk_input(graph, "labels", classes, conformance_rank(c->x) - 1, dims));
 }
 
 /* Labels that are numbers from -1 to 1: the rule holds for any. */

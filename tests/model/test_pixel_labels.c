@@ -133,6 +133,68 @@ YK_TEST(a_label_that_is_neither_class_nor_ignored_is_refused)
     }
 }
 
+/* Of rows, and of the pixels of few and of many classes: int64 labels give the bits of int32 ones,
+ * and what they ignore need not be an int32. */
+static yk_model *make_rows(const char *device, yk_dtype dtype, int64_t classes, int64_t ignored)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *factor = yk_parameter(graph, "factor", YK_F32, 1, &classes, YK_INIT_ONES, 0);
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, classes});
+    yk_value *labels = yk_input(graph, "labels", dtype, 1, (int64_t[]){YK_BATCH});
+    yk_cross_entropy_options options = YK_CROSS_ENTROPY_OPTIONS_INIT;
+    options.ignore_index = ignored;
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_cross_entropy(yk_multiply(x, factor), labels, &options),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device)));
+    return model;
+}
+
+enum { ROWS = 30, MOST_CLASSES = 50 };
+
+static yk_status run_rows(yk_model *model, yk_dtype dtype, void *labels, int64_t classes)
+{
+    static float x[ROWS * MOST_CLASSES];
+    static const char *const names[] = {"x", "labels"};
+    for (int i = 0; i < ROWS * MOST_CLASSES; i++)
+        x[i] = sinf((float)i);
+    const yk_tensor tensors[] = {{.data = x, .dtype = YK_F32, .ndim = 2, .dims = {ROWS, classes}},
+                                 {.data = labels, .dtype = dtype, .ndim = 1, .dims = {ROWS}}};
+    yk_status status = yk_model_forward(
+        model, &(yk_batch){.size = ROWS, .count = 2, .names = names, .tensors = tensors});
+    return status == YK_OK ? yk_model_backward(model) : status;
+}
+
+YK_TEST(int64_labels_are_as_int32_ones)
+{
+    static const int64_t ignored[] = {-100, 2, 5000000000};
+    for (int i = 0; i < DEVICES * 3 * 2; i++) {
+        const char *device = devices[i % DEVICES];
+        const int64_t classes = i % 2 ? MOST_CLASSES : CLASSES, passed = ignored[i / 2 % 3];
+        int32_t narrow[ROWS];
+        int64_t wide[ROWS];
+        for (int n = 0; n < ROWS; n++) {
+            wide[n] = n % 4 ? n % classes : passed;
+            narrow[n] = (int32_t)(wide[n] == passed ? -100 : wide[n]);
+        }
+        yk_model *one = make_rows(device, YK_I32, classes, -100);
+        yk_model *other = make_rows(device, YK_I64, classes, passed);
+        assert_ok(run_rows(one, YK_I32, narrow, classes));
+        assert_ok(run_rows(other, YK_I64, wide, classes));
+        assert_true(yk_model_loss(one) == yk_model_loss(other));
+        float slopes[2][MOST_CLASSES];
+        const yk_tensor of_one = yk_model_parameter(one, 0).grad;
+        const yk_tensor of_other = yk_model_parameter(other, 0).grad;
+        assert_ok(yk_tensor_read(&of_one, slopes[0]));
+        assert_ok(yk_tensor_read(&of_other, slopes[1]));
+        assert_memory_equal(slopes[0], slopes[1], (size_t)classes * sizeof(float));
+        wide[1] = (1LL << 32) + 1; /* which is no class, although its low half is */
+        assert_status(YK_ERROR_INVALID_ARGUMENT, run_rows(other, YK_I64, wide, classes));
+        assert_contains(yk_last_error(), "label 4294967297 of sample 1 is outside 0..");
+        yk_model_destroy(one);
+        yk_model_destroy(other);
+    }
+}
+
 /* A label that one loss ignores must be a class of the other. */
 YK_TEST(losses_that_share_labels_must_all_ignore_one)
 {

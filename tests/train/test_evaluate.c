@@ -84,6 +84,39 @@ YK_TEST(an_evaluation_on_a_device_gives_the_bits_of_ref)
     yk_dataset_destroy(dataset);
 }
 
+/* Class labels of a program's own tensors may be int64, as PyTorch's. */
+YK_TEST(an_evaluation_takes_int64_labels)
+{
+    static float scores[][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 2, 1}, {3, 0, 1}};
+    static int64_t classes[] = {0, 1, 0, -100, 2};
+    static const char *const names[] = {"x", "labels"};
+    const yk_tensor tensors[] = {{.data = scores, .dtype = YK_F32, .ndim = 2, .dims = {5, 3}},
+                                 {.data = classes, .dtype = YK_I64, .ndim = 1, .dims = {5}}};
+    yk_graph *graph = yk_graph_create();
+    yk_model_options options = YK_MODEL_OPTIONS_INIT;
+    options.logits = yk_scale(yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 3}), 2);
+    yk_value *labels = yk_input(graph, "labels", YK_I64, 1, (int64_t[]){YK_BATCH});
+    yk_model *model;
+    yk_dataset *dataset;
+    yk_loader *loader;
+    yk_evaluation result;
+    int64_t confusion[9] = {0};
+    assert_ok(yk_model_create(&model, yk_cross_entropy(options.logits, labels, NULL), &options));
+    assert_ok(yk_tensor_dataset_create(&dataset, names, tensors, 2, 3));
+    assert_ok(yk_loader_create(
+        &loader, dataset,
+        YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT, o.batch_size = 2, o.exact = true)));
+    assert_ok(yk_evaluate(
+        &result, model, loader,
+        YK_WITH(yk_evaluate_options, YK_EVALUATE_OPTIONS_INIT, o.confusion = confusion)));
+    assert_int_equal(result.correct, 2);
+    assert_int_equal(confusion[0] + confusion[4], 2); /* samples 0 and 1 */
+    assert_true(confusion[2] == 1 && confusion[6] == 1);
+    yk_loader_destroy(loader);
+    yk_dataset_destroy(dataset);
+    yk_model_destroy(model);
+}
+
 YK_TEST(an_evaluation_counts_every_sample_once)
 {
     yk_dataset *dataset;

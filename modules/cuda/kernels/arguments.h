@@ -425,7 +425,7 @@ typedef struct yki_cuda_layer_slopes_args {
  * lie `apart` elements from each other: 1, or where classes are planes, the pixels. */
 typedef struct yki_cuda_cross_entropy_args {
     const void *logits, *shares; /* shares: labels that are probabilities ... */
-    const int32_t *labels;       /* ... or classes */
+    const void *labels;          /* ... or classes */
     const void *weight;          /* of each class, or NULL */
     const void *dloss, *total;   /* total: what a mean is divided by, or NULL */
     void *probabilities, *dlogits;
@@ -434,6 +434,7 @@ typedef struct yki_cuda_cross_entropy_args {
     int64_t rows, pixels, apart;
     int64_t ignored; /* the label of rows that do not count */
     int32_t columns;
+    int32_t wide; /* labels are int64, not int32 */
     double smoothing;
 } yki_cuda_cross_entropy_args;
 

@@ -1,11 +1,6 @@
 /* Rows of a weight by their indices, and the sums of what came for each row. */
 #include "sums.cuh"
 
-DEVICE int64_t index_at(const yki_cuda_embedding_args &args, int64_t i)
-{
-    return args.wide ? ((const int64_t *)args.indices)[i] : ((const int32_t *)args.indices)[i];
-}
-
 /* A thread for each W elements of y, of which there are fewer than 2^31. */
 template <typename T, int W> DEVICE void embedding(const yki_cuda_embedding_args &args)
 {
@@ -14,7 +9,7 @@ template <typename T, int W> DEVICE void embedding(const yki_cuda_embedding_args
         return;
     const uint32_t i = (uint32_t)at / (uint32_t)args.columns;
     const uint32_t column = (uint32_t)at % (uint32_t)args.columns;
-    const int64_t row = index_at(args, i);
+    const int64_t row = index_at(args.indices, args.wide, i);
     const bool exists = row >= 0 && row < args.rows;
     T value[W];
     if (!exists && column == 0)
@@ -41,8 +36,8 @@ template <typename T> DEVICE void embedding_backward(const yki_cuda_embedding_ar
         T sum = 0;
         for (int64_t begin = 0; begin < args.count; begin += THREADS) {
             const int64_t i = begin + threadIdx.x;
-            const unsigned bits =
-                __ballot_sync(ALL_LANES, i < args.count && index_at(args, i) == row);
+            const unsigned bits = __ballot_sync(
+                ALL_LANES, i < args.count && index_at(args.indices, args.wide, i) == row);
             __syncthreads(); /* the indices before have been added */
             if (lane_number() == 0)
                 found[threadIdx.x / WARP] = bits;

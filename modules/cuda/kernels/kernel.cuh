@@ -195,6 +195,13 @@ DEVICE int64_t thread_number()
     return (int64_t)blockIdx.x * THREADS + threadIdx.x;
 }
 
+/* Element i of indices, or of class labels, which are int64 if they are wide, and int32 otherwise.
+ */
+DEVICE int64_t index_at(const void *indices, int32_t wide, int64_t i)
+{
+    return wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+}
+
 /* Tells the host of a sample, in a member of yki_cuda_mistakes. */
 DEVICE void report(int32_t *mistake, int64_t sample)
 {

@@ -50,7 +50,7 @@ DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
 
 DEVICE bool is_ignored(const yki_cuda_cross_entropy_args &args, int64_t row)
 {
-    return !args.shares && args.labels[row] == args.ignored;
+    return !args.shares && index_at(args.labels, args.wide, row) == args.ignored;
 }
 
 /* The label of a row that counts. One that is no class is reported, and makes the loss NaN. */
@@ -58,9 +58,9 @@ DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
 {
     if (args.shares)
         return 0;
-    int label = args.labels[row];
+    const int64_t label = index_at(args.labels, args.wide, row);
     if (label >= 0 && label < args.columns)
-        return label;
+        return (int)label;
     report(&args.mistakes->label, row / args.pixels);
     return -1;
 }
@@ -136,7 +136,8 @@ template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_en
     const R *probabilities = (const R *)args.probabilities + begin;
     R *dlogits = (R *)args.dlogits + begin;
     const bool ignored = is_ignored(args, row);
-    const int label = args.shares ? 0 : args.labels[row], lane = (int)threadIdx.x % WARP;
+    const int label = args.shares ? 0 : (int)index_at(args.labels, args.wide, row);
+    const int lane = (int)threadIdx.x % WARP;
     R factor = *(const R *)args.dloss;
     if (args.total) /* 0 if no row counts */
         factor *= (R)(1 / (double)*(const R *)args.total);

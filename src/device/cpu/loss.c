@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "tensor/element.h"
 
 enum {
     STRIP = 1024,
@@ -30,11 +31,13 @@ typedef struct loss {
     int64_t strip, strips;                         /* pixels of a strip, and strips of an image */
     bool turned, in_rows;  /* images are blocked, or pixels are samples of few classes in rows */
     int64_t padded, block; /* classes with padding, and numbers of a pixel next to each other */
-    int64_t ignored;
+    int64_t ignored;       /* of int64 labels, as narrow_labels() makes them */
+    int64_t wide_ignored;  /* ignore_index */
     int team;
     float smoothing;
     bool mean, keep_probabilities, keep_total;
     bool soft;     /* labels are probabilities */
+    bool wide;     /* labels are int64, of which kernels make int32 */
     bool weighted; /* there is a weight of each class */
     bool divides;  /* backward: by what a mean is divided by */
 } loss;
@@ -59,8 +62,8 @@ static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
     bool soft = labels->ndim == logits->ndim;
     bool good =
         is_f32(logits, layout) && (layout == YKI_PLAIN || logits->dims[2] * logits->dims[3] > 1);
-    good = good &&
-           (soft ? is_f32(labels, layout) : labels->dtype == YK_I32 && labels->layout == YKI_PLAIN);
+    good = good && (soft ? is_f32(labels, layout)
+                         : yki_is_index(labels->dtype) && labels->layout == YKI_PLAIN);
     for (int i = 2; i < desc->in_count; i++)
         good = good && (!yki_has_in(desc, i) || is_f32(&desc->in[i], YKI_PLAIN));
     for (int i = 0; i < desc->out_count; i++)
@@ -76,6 +79,13 @@ typedef enum room { LOGITS, LABELS, RESULTS, ROOMS } room;
 static size_t sums_bytes(const loss *k)
 {
     return yki_align((size_t)(k->batch * k->strips) * sizeof(yki_pixel_sums), YKI_ALIGNMENT);
+}
+
+/* Of labels that have been narrowed. */
+static size_t labels_bytes(const loss *k)
+{
+    const size_t count = k->wide ? (size_t)(k->batch * k->pixels) : 0;
+    return yki_align(count * sizeof(int32_t), YKI_ALIGNMENT);
 }
 
 /* What is taken at a time, and of which images. */
@@ -109,7 +119,10 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     const yki_operand *logits = &desc->in[0];
     k->loops = yki_cpu_loops_of(device);
     set_shape(k, device, logits);
-    k->ignored = desc->attrs->ignore_index;
+    k->wide = desc->in[1].dtype == YK_I64;
+    k->wide_ignored = k->ignored = desc->attrs->ignore_index;
+    if (k->wide && k->ignored != (int32_t)k->ignored)
+        k->ignored = -1; /* which is no class */
     /* An exponential costs as much as several elements. */
     k->team = yki_team(device, 4 * yki_operand_count(logits));
     k->smoothing = (float)desc->attrs->label_smoothing;
@@ -121,9 +134,10 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->weighted = yki_has_in(desc, is_backward ? (int)YKI_CROSS_ENTROPY_BACKWARD_WEIGHT
                                                : (int)YKI_CROSS_ENTROPY_WEIGHT);
     k->divides = is_backward && yki_has_in(desc, YKI_CROSS_ENTROPY_BACKWARD_TOTAL);
-    k->base.scratch = sums_bytes(k) + (k->turned ? (size_t)k->team * sizeof(float) * ROOMS *
-                                                       (size_t)(k->classes * TURNED_STRIP)
-                                                 : 0);
+    k->base.scratch =
+        sums_bytes(k) + labels_bytes(k) +
+        (k->turned ? (size_t)k->team * sizeof(float) * ROOMS * (size_t)(k->classes * TURNED_STRIP)
+                   : 0);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -147,17 +161,47 @@ static bool has_stranger(const int32_t *labels, int64_t count, int64_t classes, 
     return strangers != 0;
 }
 
-static yk_status check_labels(const loss *k, const operands *o)
+static yk_status refuse_labels(const loss *k, const void *labels)
 {
-    const int32_t *labels = o->labels;
-    if (k->soft || !has_stranger(labels, k->batch * k->pixels, k->classes, k->ignored))
-        return YK_OK;
-    for (int64_t n = 0; n < k->batch * k->pixels; n++)
-        if ((labels[n] < 0 || labels[n] >= k->classes) && labels[n] != k->ignored)
+    const yk_dtype dtype = k->wide ? YK_I64 : YK_I32;
+    for (int64_t n = 0; n < k->batch * k->pixels; n++) {
+        const int64_t label = yki_index_at(dtype, labels, n);
+        if ((label < 0 || label >= k->classes) && label != k->wide_ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                             "label %lld of sample %lld is outside 0..%lld", (long long)labels[n],
+                             "label %lld of sample %lld is outside 0..%lld", (long long)label,
                              (long long)(n / k->sample_pixels), (long long)k->classes - 1);
+    }
     return YK_OK;
+}
+
+/* int64 labels as int32, which the loops read. Returns whether any is no class. */
+static bool narrow_labels(const loss *k, const int64_t *wide, int32_t *labels)
+{
+    bool strangers = false;
+    for (int64_t n = 0; n < k->batch * k->pixels; n++) {
+        const bool ignored = wide[n] == k->wide_ignored;
+        strangers |= !ignored & ((uint64_t)wide[n] >= (uint64_t)k->classes);
+        labels[n] = (int32_t)(ignored ? k->ignored : wide[n]);
+    }
+    return strangers;
+}
+
+/* Labels as the loops read them, of which all are classes or ignored. */
+static yk_status take_labels(const loss *k, const yki_kernel_args *run, const void *given,
+                             const void **labels)
+{
+    bool strangers;
+    *labels = given;
+    if (k->soft)
+        return YK_OK;
+    if (k->wide) {
+        int32_t *narrow = (int32_t *)(void *)((char *)run->scratch + sums_bytes(k));
+        strangers = narrow_labels(k, given, narrow);
+        *labels = narrow;
+    } else {
+        strangers = has_stranger(given, k->batch * k->pixels, k->classes, k->ignored);
+    }
+    return strangers ? refuse_labels(k, given) : YK_OK;
 }
 
 /* ---- samples (N, C) -------------------------------------------------------------------------- */
@@ -259,7 +303,7 @@ static strip strip_at(const loss *k, int64_t number)
 /* Where a thread keeps turned strips. */
 static float *room_of(const loss *k, const yki_kernel_args *run, room which)
 {
-    float *rooms = (float *)(void *)((char *)run->scratch + sums_bytes(k));
+    float *rooms = (float *)(void *)((char *)run->scratch + sums_bytes(k) + labels_bytes(k));
     return rooms + (omp_get_thread_num() * ROOMS + which) * k->classes * TURNED_STRIP;
 }
 
@@ -339,12 +383,11 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 {
     const loss *k = (const loss *)kernel;
     const float *logits = run->in[YKI_CROSS_ENTROPY_LOGITS]; /* (N, C, ...) */
-    const operands o = {run->in[YKI_CROSS_ENTROPY_LABELS],
-                        k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
+    operands o = {NULL, k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
     float *probabilities = k->keep_probabilities ? run->out[YKI_CROSS_ENTROPY_PROBABILITIES] : NULL;
     const yki_pixel_loss pixels = pixels_of(k, &o);
     yki_pixel_sums *sums = run->scratch, all = {0, 0};
-    YK_TRY(check_labels(k, &o));
+    YK_TRY(take_labels(k, run, run->in[YKI_CROSS_ENTROPY_LABELS], &o.labels));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
@@ -371,13 +414,13 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
 {
     const loss *k = (const loss *)kernel;
     const float *probabilities = run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES];
-    const operands o = {run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS],
-                        k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
+    operands o = {NULL, k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
     const yki_pixel_loss pixels = pixels_of(k, &o);
     float *dlogits = run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS]; /* (N, C, ...) */
     float factor = *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_DLOSS];
     if (k->divides)
         factor /= *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_TOTAL];
+    YK_TRY(take_labels(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS], &o.labels));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);

@@ -42,9 +42,9 @@ static double weight_of_class(const rows *r, int64_t c)
     return r->weight.data ? yki_ref_get(&r->weight, c) : 1;
 }
 
-static int32_t label_of(const rows *r, int64_t row)
+static int64_t label_of(const rows *r, int64_t row)
 {
-    return ((const int32_t *)r->labels.data)[row];
+    return yki_index_at(r->labels.dtype, r->labels.data, row);
 }
 
 static bool is_ignored(const rows *r, int64_t row)
