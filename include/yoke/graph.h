@@ -198,6 +198,29 @@ typedef struct yk_conv2d_options {
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
 
+/** How windows move along a sequence. */
+typedef struct yk_conv1d_options {
+    size_t size;      /**< set by YK_CONV1D_OPTIONS_INIT */
+    int64_t stride;   /**< places between windows, at least 1 [1] */
+    int64_t padding;  /**< zeros added at both ends [0] */
+    int64_t dilation; /**< places between the taps of a window, at least 1 [1] */
+    int64_t groups;   /**< channels are split into so many independent groups [1] */
+} yk_conv1d_options;
+
+/** The defaults of yk_conv1d_options. */
+#define YK_CONV1D_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_conv1d_options), 1, 0, 1, 1                                                      \
+    }
+
+/**
+ * 1-d convolution of sequences: x (N, C, L), weight (K, C / groups, S), bias (K) or NULL ->
+ * (N, K, P), of which P = floor((L + 2 padding - dilation (S - 1) - 1) / stride) + 1. It is
+ * yk_conv2d() of images of one row, with which errors are about. NULL options mean the defaults.
+ */
+yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias,
+                    const yk_conv1d_options *options);
+
 /** How windows move over the result of a transposed convolution. What is said for columns alone is
  *  for windows that are not square. */
 typedef struct yk_conv_transpose2d_options {
@@ -262,12 +285,12 @@ typedef struct yk_batch_norm_options {
     }
 
 /**
- * Batch normalisation (Ioffe, Szegedy 2015): x (N, C, H, W) or (N, C) -> the same shape; weight,
- * bias, running_mean and running_var (C), none of them NULL. The last two, and num_batches_tracked,
- * are buffers (yk_buffer), since training writes them. NULL options mean the defaults. In
- * training mode it normalises with the mean and biased variance of the batch and moves the running
- * statistics (with the unbiased variance, as PyTorch does); in evaluation mode it normalises with
- * the running statistics.
+ * Batch normalisation (Ioffe, Szegedy 2015): x (N, C, H, W), (N, C, L) or (N, C) -> the same shape;
+ * weight, bias, running_mean and running_var (C), none of them NULL. The last two, and
+ * num_batches_tracked, are buffers (yk_buffer), since training writes them. NULL options mean the
+ * defaults. In training mode it normalises with the mean and biased variance of the batch and moves
+ * the running statistics (with the unbiased variance, as PyTorch does); in evaluation mode it
+ * normalises with the running statistics.
  */
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options);
@@ -512,6 +535,11 @@ typedef struct yk_pool2d_options {
 yk_value *yk_max_pool2d_with(yk_value *x, const yk_pool2d_options *options);
 /** yk_avg_pool2d() with windows of any form, with ceil_mode, or of pixels alone. */
 yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options);
+/** yk_max_pool2d() of sequences: x (N, C, L) -> (N, C, P), where P = floor((L + 2 padding - kernel)
+ *  / stride) + 1. */
+yk_value *yk_max_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+/** yk_avg_pool2d() of sequences, likewise. The mean of all places is yk_mean(x, 2). */
+yk_value *yk_avg_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
 /** Means of windows that divide the image into rows x columns parts, as even as they can be:
@@ -562,8 +590,9 @@ yk_value *yk_amin(yk_value *x, int64_t dim);
 /** (N, ...) -> (N, product of the other dimensions). */
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->
- *  (N, ...), dims holding ndim sizes. The first is YK_BATCH, or otherwise that of x; one of the
- *  others may be -1, which is what the rest leaves. */
+ *  (N, ...), dims holding ndim sizes. A batch stays first, as YK_BATCH; one of the others may be
+ * -1, which is what the rest leaves. Of a value without a batch, the first dimension is one like
+ * the others, but stays where both it and another are -1. */
 yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims);
 /** The dimensions of x in another order, as Tensor.permute: dimension d of the result is dimension
  *  dims[d] of x, dims holding ndim numbers from 0 on. A batch stays first. */

@@ -23,6 +23,15 @@ yk_value *yk_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int6
  *  (out_channels), which start as those of PyTorch's nn.Conv2d. */
 yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
                             const yk_conv2d_options *options);
+/** A convolution of sequences without bias, as nn.Conv1d(bias=False): x (N, C, L) -> (N,
+ *  out_channels, P), as yk_conv1d() says. Declares the parameter NAME.weight (out_channels, C /
+ *  groups, kernel), which starts as that of PyTorch's nn.Conv1d. NULL options mean the defaults. */
+yk_value *yk_nn_conv1d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                       const yk_conv1d_options *options);
+/** The same with a bias, nn.Conv1d's default: declares NAME.weight and the parameter NAME.bias
+ *  (out_channels), which start as those of PyTorch's nn.Conv1d. */
+yk_value *yk_nn_conv1d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                            const yk_conv1d_options *options);
 /** A transposed convolution of kernel x kernel without bias: x (N, C, H, W) ->
  *  (N, out_channels, P, Q), as yk_conv_transpose2d() says. Declares the parameter NAME.weight
  *  (C, out_channels / groups, kernel, kernel), which starts as that of PyTorch's
@@ -50,9 +59,9 @@ yk_value *yk_nn_rms_norm(yk_value *x, const char *name, double eps);
 /** Group normalisation of x (N, C, ...), as nn.GroupNorm(num_groups, C): declares the parameters
  *  NAME.weight and NAME.bias (C). num_groups and eps are as in yk_group_norm(). */
 yk_value *yk_nn_group_norm(yk_value *x, const char *name, int64_t num_groups, double eps);
-/** Batch normalisation of x (N, C, H, W) or (N, C). Declares the parameters NAME.weight and
- *  NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked (an
- *  int64 scalar that counts forwards in training mode). */
+/** Batch normalisation of x (N, C, H, W), (N, C, L) or (N, C). Declares the parameters NAME.weight
+ * and NAME.bias, and the buffers NAME.running_mean, NAME.running_var and NAME.num_batches_tracked
+ * (an int64 scalar that counts forwards in training mode). */
 yk_value *yk_nn_batch_norm(yk_value *x, const char *name);
 
 /** How a layer of batch normalisation computes and learns. */

@@ -92,6 +92,34 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
 }
 
+/* ---- conv1d: of images of one row --------------------------------------------------------------
+ */
+
+yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv1d_options *options)
+{
+    yk_conv1d_options o;
+    int64_t taps[YK_MAX_DIMS];
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT);
+    yk_value *row = yki_as_row(x);
+    if (status == YK_OK && yk_value_shape(x, NULL) >= 0 && !row)
+        status = yki_error(YK_ERROR_INVALID_SHAPE, "input has %d dimensions, expected (N, C, L)",
+                           yk_value_shape(x, NULL));
+    const int ndim = yk_value_shape(weight, taps);
+    if (status == YK_OK && row && ndim >= 0 && (ndim != 3 || taps[0] == YK_BATCH))
+        status = yki_error(YK_ERROR_INVALID_SHAPE,
+                           "weight has %d dimensions, expected (K, C / groups, S)", ndim);
+    if (status != YK_OK)
+        return yki_emit_error(x, "conv1d", status);
+    if (ndim == 3)
+        weight = yk_reshape(weight, 4, (int64_t[]){taps[0], taps[1], 1, taps[2]});
+    const yki_attrs attrs = {.stride = {1, o.stride},
+                             .padding = {0, o.padding},
+                             .dilation = {1, o.dilation},
+                             .groups = o.groups};
+    return yki_of_row(yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){row ? row : x, weight, bias}),
+                      row);
+}
+
 /* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ---- */
 
 static yk_status check_output_padding(const yki_attrs *a)

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "graph/custom.h"
+#include "graph/sequence.h"
 #include "tensor/tensor.h"
 
 /* Invalid values that belong to no graph: there was no memory for one, an operator was given NULL,
@@ -249,7 +250,7 @@ yk_value *yki_no_operand(const char *who)
 }
 
 /* Infers into a node that is on the stack, so that an invalid one never enters the graph. */
-yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in)
+static yk_value *emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in)
 {
     yk_graph *graph = graph_of(op->in_count, in);
     yki_node draft = {.op = op, .attrs = *attrs, .in_count = op->in_count};
@@ -278,6 +279,14 @@ yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in
                                   graph->scope, op->name);
     yki_node *node = yki_append(graph, op, &draft.attrs, draft.in, out);
     return node ? node->out[0] : handle_of(&no_memory);
+}
+
+yk_value *yki_emit(const yki_op *op, const yki_attrs *attrs, yk_value *const *in)
+{
+    yk_value *rows[YKI_MAX_IN];
+    if (yki_rows_before(op, in, rows))
+        return yki_of_row(emit(op, attrs, rows), rows[0]);
+    return emit(op, attrs, in);
 }
 
 int yk_value_shape(const yk_value *value, int64_t dims[YK_MAX_DIMS])

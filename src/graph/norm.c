@@ -33,11 +33,9 @@ yk_status yki_infer_batch_norm(const yki_node *node, yki_shape *out)
     char text[96];
     const yk_value *x = node->in[YKI_BATCH_NORM_X];
     YK_TRY(yki_expect_float(node, YKI_BATCH_NORM_RUNNING_VAR + 1));
-    if (x->ndim == 3) /* which says how sequences become images */
-        YK_TRY(yki_expect_dims(node, YKI_BATCH_NORM_X, 4));
     if (x->ndim != 2 && x->ndim != 4)
         return yki_error(YK_ERROR_INVALID_SHAPE,
-                         "input has shape %s, expected (N, C) or (N, C, H, W)",
+                         "input has shape %s, expected (N, C), (N, C, L) or (N, C, H, W)",
                          yki_shape_text(x, text, sizeof text));
     for (int i = YKI_BATCH_NORM_WEIGHT; i <= YKI_BATCH_NORM_RUNNING_VAR; i++)
         YK_TRY(yki_expect_vector(node, i, x->dims[1]));
@@ -90,6 +88,7 @@ yk_status yki_gradient_batch_norm(yk_graph *graph, const yki_node *node, yk_valu
     return YK_OK;
 }
 
+/* Sequences (N, C, L) are images of one row. */
 yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value *running_mean,
                         yk_value *running_var, const yk_batch_norm_options *options)
 {
@@ -100,12 +99,13 @@ yk_value *yk_batch_norm(yk_value *x, yk_value *weight, yk_value *bias, yk_value 
         return yki_emit_error(x, "batch_norm", status);
     yki_attrs attrs = {
         .eps = o.eps, .momentum = o.momentum, .batch_statistics = o.batch_statistics};
-    yk_value *in[YKI_BATCH_NORM_INPUTS] = {[YKI_BATCH_NORM_X] = x,
+    yk_value *row = yki_as_row(x);
+    yk_value *in[YKI_BATCH_NORM_INPUTS] = {[YKI_BATCH_NORM_X] = row ? row : x,
                                            [YKI_BATCH_NORM_WEIGHT] = weight,
                                            [YKI_BATCH_NORM_BIAS] = bias,
                                            [YKI_BATCH_NORM_RUNNING_MEAN] = running_mean,
                                            [YKI_BATCH_NORM_RUNNING_VAR] = running_var,
                                            [YKI_BATCH_NORM_NUM_BATCHES_TRACKED] =
                                                o.num_batches_tracked};
-    return yki_emit(&yki_op_batch_norm, &attrs, in);
+    return yki_of_row(yki_emit(&yki_op_batch_norm, &attrs, in), row);
 }

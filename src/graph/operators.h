@@ -66,6 +66,10 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
 /* Appends concat of values in dimension dim, or of groups of them where one node does not take so
  * many, and overwrites the array; NULL when memory is out. */
 yk_value *yki_append_concat(yk_value **values, int count, int64_t dim);
+/* A sequence (N, C, L) as an image of one row, (N, C, 1, L); NULL for any other value. */
+yk_value *yki_as_row(yk_value *x);
+/* What an operator has made of that image, as a sequence; y itself where row is NULL. */
+yk_value *yki_of_row(yk_value *y, const yk_value *row);
 /* The input has so many dimensions: "input has shape (N, 3), expected 4 dimensions". */
 yk_status yki_expect_dims(const yki_node *node, int input, int ndim);
 /* Counts a negative dimension from the end. A dimension that does not exist is returned unchanged,

@@ -189,6 +189,32 @@ yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options)
     return emit_window(x, &yki_op_avg_pool2d, options);
 }
 
+static yk_value *pool_sequences(yk_value *x, const yki_op *op, int64_t kernel, int64_t stride,
+                                int64_t padding)
+{
+    const yki_attrs attrs = {.kernel = {1, kernel},
+                             .stride = {1, stride},
+                             .padding = {0, padding},
+                             .count_include_pad = true};
+    yk_value *row = yki_as_row(x);
+    if (yk_value_shape(x, NULL) >= 0 && !row)
+        return yki_emit_error(x, op == &yki_op_max_pool2d ? "max_pool1d" : "avg_pool1d",
+                              yki_error(YK_ERROR_INVALID_SHAPE,
+                                        "input has %d dimensions, expected (N, C, L)",
+                                        yk_value_shape(x, NULL)));
+    return yki_of_row(yki_emit_one(row ? row : x, op, &attrs), row);
+}
+
+yk_value *yk_max_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
+{
+    return pool_sequences(x, &yki_op_max_pool2d, kernel, stride, padding);
+}
+
+yk_value *yk_avg_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding)
+{
+    return pool_sequences(x, &yki_op_avg_pool2d, kernel, stride, padding);
+}
+
 yk_value *yk_global_avg_pool2d(yk_value *x)
 {
     return yki_emit_one(x, &yki_op_global_avg_pool2d, NULL);

@@ -88,6 +88,44 @@ yk_value *yk_nn_conv2d_bias(yk_value *x, const char *name, int64_t out_channels,
     return yki_nn_conv2d(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
+static yk_value *convolve_sequence(yk_value *x, const char *name, int64_t out_channels,
+                                   int64_t kernel, const yk_conv1d_options *options,
+                                   yki_layer_init init)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (yk_value_shape(x, dims) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    yk_conv1d_options o;
+    const bool readable =
+        YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT) == YK_OK;
+    const int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* yk_conv1d reports it */
+    const int64_t inputs = has_shape(x, 3, dims) ? dims[1] / groups : 1;
+    yk_graph *graph = yk_value_graph(x);
+    const yk_dtype dtype = yk_value_dtype(x);
+    yk_scope_push(graph, name);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, 3,
+                                    (int64_t[]){out_channels, inputs, kernel}, init.weight, 0);
+    const bool counts = yk_value_shape(weight, NULL) >= 0;
+    yk_value *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &out_channels, init.bias,
+                                                  counts ? inputs * kernel : 1)
+                                   : NULL;
+    yk_value *y = yk_conv1d(x, weight, bias, options);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_conv1d(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                       const yk_conv1d_options *options)
+{
+    return convolve_sequence(x, name, out_channels, kernel, options, uniform);
+}
+
+yk_value *yk_nn_conv1d_bias(yk_value *x, const char *name, int64_t out_channels, int64_t kernel,
+                            const yk_conv1d_options *options)
+{
+    return convolve_sequence(x, name, out_channels, kernel, options, uniform_with_bias);
+}
+
 yk_value *yki_nn_max_pool_up(yk_value *x, int64_t kernel, int64_t stride)
 {
     yk_pool2d_options options = YK_POOL2D_OPTIONS_INIT;

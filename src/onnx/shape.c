@@ -14,7 +14,7 @@ void yki_onnx_write_reshape(yki_onnx_graph *g, const yki_node *node, const char 
 {
     const yk_value *out = node->out[0];
     int64_t sizes[YK_MAX_DIMS] = {0};
-    for (int d = 1; d < out->ndim; d++)
+    for (int d = out->dims[0] == node->in[0]->dims[0]; d < out->ndim; d++)
         sizes[d] = out->dims[d];
     yki_onnx_add_sizes(g, out, ".shape", out->ndim, sizes);
     size_t made = yki_onnx_begin_node(g, type, out, "");

@@ -36,6 +36,36 @@ YK_TEST(a_convolution_with_a_bias_starts_as_pytorchs)
     yk_model_destroy(model);
 }
 
+/* torch.manual_seed(7); Conv1d(4, 6, 3, groups=2): PyTorch's file fits it. */
+YK_TEST(a_convolution_of_sequences_starts_as_pytorchs)
+{
+    static const int64_t expected_dims[3] = {6, 2, 3};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, 4, 9});
+    yk_value *y = yk_nn_conv1d_bias(
+        x, "conv", 6, 3, YK_WITH(yk_conv1d_options, YK_CONV1D_OPTIONS_INIT, o.groups = 2));
+    y = yk_max_pool1d(yk_relu(yk_nn_batch_norm(y, "bn")), 2, 2, 0);
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(y, dims), 3);
+    assert_true(dims[0] == YK_BATCH && dims[1] == 6 && dims[2] == 3);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(y, YK_LOSS_MEAN),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 7)));
+    assert_int_equal(yk_model_parameter_count(model), 4);
+    yk_parameter_view weight = yk_model_parameter(model, 0), bias = yk_model_parameter(model, 1);
+    assert_string_equal(weight.name, "conv.weight");
+    assert_string_equal(bias.name, "conv.bias");
+    assert_int_equal(weight.value.ndim, 3);
+    assert_memory_equal(weight.value.dims, expected_dims, sizeof expected_dims);
+    assert_true(bias.value.ndim == 1 && bias.value.dims[0] == 6);
+    assert_true(element(model, 0, 0) == 0x1.d32cf4p-6F);
+    assert_true(element(model, 0, 17) == -0x1.64f7d4p-2F);
+    assert_true(element(model, 0, 35) == 0x1.7ff294p-2F);
+    assert_true(element(model, 1, 0) == -0x1.74168ap-4F);
+    assert_true(element(model, 1, 5) == -0x1.9d3b02p-3F);
+    yk_model_destroy(model);
+}
+
 YK_TEST(mistakes_in_a_convolution_with_a_bias_are_reported)
 {
     yk_graph *graph = yk_graph_create();
