@@ -251,6 +251,7 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("amax", yki_emit(&yki_op_amax, &(yki_attrs){.dim = o[0]}, &x));
     OPERATOR("mean_all", yk_reduce_loss(x, YK_LOSS_MEAN));
     OPERATOR("embedding", yk_embedding(x, parameter(graph, "weight", &p->other)));
+    OPERATOR("take_along_dim", yk_take_along_dim(x, input(graph, "index", YK_I32, &p->other), 1));
     OPERATOR("linear", linear(x, p));
     OPERATOR("conv1d", conv1d(x, p));
     OPERATOR("conv2d", conv2d(x, p, 1));

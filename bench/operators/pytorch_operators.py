@@ -111,6 +111,10 @@ def forward_of(name, form, dtype, shape, other):
     if name == "embedding":
         indices = (torch.arange(x.numel()) * 7 % other[0]).reshape(shape)
         return [draw(other, form)], lambda weight: F.embedding(indices, weight)
+    if name == "take_along_dim":
+        count = torch.Size(other).numel()
+        index = (torch.arange(count) * 7 % shape[1]).reshape(shape[0], -1, *[1] * (x.dim() - 2))
+        return [x], lambda x: x.take_along_dim(index, 1)
     if name == "permute":
         return [x], lambda x: x.permute(other).contiguous()
     if name == "slice":

@@ -496,6 +496,25 @@ yk_value *yk_gru_cell(yk_value *from_input, yk_value *from_hidden, yk_value *hid
  * as in table[index] of a parameter and a constant index: of yk_register_buffer(), whose numbers
  * are checked at once. */
 yk_value *yk_embedding(yk_value *indices, yk_value *weight);
+/**
+ * Places of one dimension of x, which is not the batch: index is int32 or int64, from 0 to below
+ * the size of dim. It has the dimensions of x before dim, as far as which it is
+ * torch.take_along_dim (and, of two dimensions, torch.gather), and then how many places are taken:
+ *
+ * - x (N, C), index (N, K) -> (N, K) with dim 1;
+ * - x (N, T, C), index (N, K) -> (N, K, C) with dim 1: rows of each sample, in its own order;
+ * - without that last dimension one place is taken, and the result has no dimension for it either:
+ * x (N, C), index (N) -> (N) with dim 1, the element of each sample's class; x (N, T, C), index (N,
+ * T) -> (N, T) with dim 2; x (N, T, C), index (N) -> (N, C) with dim 1, the row of a step.
+ *
+ * An index out of range makes yk_model_forward fail. A place that is taken several times has the
+ * sum of its gradients. A negative dim counts from the end.
+ */
+yk_value *yk_take_along_dim(yk_value *x, yk_value *index, int64_t dim);
+/** The same places of one dimension for all samples, as torch.index_select: index (K), which has no
+ *  batch, as a buffer of yk_register_buffer() or yk_constant(). x (N, T, C) -> (N, K, C) with
+ * dim 1. So dimensions are reversed (torch.flip), or read with a stride (x[:, ::2]). */
+yk_value *yk_index_select(yk_value *x, int64_t dim, yk_value *index);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
 /** x + value, of any shape. */

@@ -105,6 +105,8 @@ const yki_kernel_impl *const yki_cuda_kernels[] = {
     &yki_cuda_gru_backward,
     &yki_cuda_embedding,
     &yki_cuda_embedding_backward,
+    &yki_cuda_take_along_dim,
+    &yki_cuda_take_along_dim_backward,
     &yki_cuda_cross_entropy,
     &yki_cuda_cross_entropy_backward,
     &yki_cuda_mse_loss,

@@ -13,9 +13,7 @@ static yk_status expect_indices(const yki_node *node)
     return YK_OK;
 }
 
-/* Those that a buffer starts with are known already. Kernels check all, as a file may change them.
- */
-static yk_status expect_rows(const yk_value *indices, int64_t rows)
+yk_status yki_expect_indices(const yk_value *indices, int64_t rows)
 {
     if (!indices->given)
         return YK_OK;
@@ -45,7 +43,7 @@ yk_status yki_infer_embedding(const yki_node *node, yki_shape *out)
         return yki_error(YK_ERROR_INVALID_SHAPE,
                          "weight has %lld rows, more than int32 indices can number",
                          (long long)weight->dims[0]);
-    YK_TRY(expect_rows(indices, weight->dims[0]));
+    YK_TRY(yki_expect_indices(indices, weight->dims[0]));
     out[0] = yki_shape_of(indices);
     out[0].dtype = weight->dtype;
     out[0].dims[out[0].ndim++] = weight->dims[1];

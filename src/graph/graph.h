@@ -71,7 +71,9 @@ typedef struct yki_attrs {
     bool align_corners;        /* ... corners keep their places, instead of edges */
     int ndim;                  /* reshape: of the result, whose first size is the input's; */
     int64_t dims[YK_MAX_DIMS]; /* permute: the dimensions of the input in their new order */
-    int64_t dim;               /* concat, slice, pad, sum: the dimension that changes its size */
+    int64_t dim;               /* concat, slice, pad, sum, take_along_dim: the dimension that
+                                  changes its size */
+    bool shared;               /* take_along_dim: one index is that of all rows */
     int64_t first;             /* slice: where in the input the result begins; pad: the reverse;
                                   rotary_embedding: the position of the first token */
     int64_t count;             /* slice, pad: the size of the result */

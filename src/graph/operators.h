@@ -66,6 +66,9 @@ yk_value *yki_append_like(yk_graph *graph, const yki_op *op, const yki_attrs *at
 /* Appends concat of values in dimension dim, or of groups of them where one node does not take so
  * many, and overwrites the array; NULL when memory is out. */
 yk_value *yki_append_concat(yk_value **values, int count, int64_t dim);
+/* Indices that a buffer starts with, which are known already, are below `rows`. Kernels check all,
+ * as a file may change them. */
+yk_status yki_expect_indices(const yk_value *indices, int64_t rows);
 /* A sequence (N, C, L) as an image of one row, (N, C, 1, L); NULL for any other value. */
 yk_value *yki_as_row(yk_value *x);
 /* What an operator has made of that image, as a sequence; y itself where row is NULL. */

@@ -14,7 +14,7 @@
 #define NO_LABEL INT64_MIN
 
 /* Labels of a loss are below the number of its classes, or ignored: by all losses, or they are
- * labels to another. Indices of an embedding are labels of which none is ignored. */
+ * labels to another. Indices are labels of which none is ignored. */
 static void limit_input(yki_inputs *inputs, const yk_value *value, const char *what,
                         int64_t classes, int64_t ignored)
 {
@@ -53,6 +53,9 @@ static void find_labels(yki_inputs *inputs, const yk_graph *graph)
         else if (node->op == &yki_op_embedding)
             limit_input(inputs, node->in[YKI_EMBEDDING_INDICES], "embedding: index",
                         node->in[YKI_EMBEDDING_WEIGHT]->dims[0], NO_LABEL);
+        else if (node->op == &yki_op_take_along_dim)
+            limit_input(inputs, node->in[YKI_TAKE_ALONG_DIM_INDEX], "take_along_dim: index",
+                        node->in[YKI_TAKE_ALONG_DIM_X]->dims[node->attrs.dim], NO_LABEL);
     }
 }
 

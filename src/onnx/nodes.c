@@ -98,6 +98,7 @@ static const translation translations[] = {
     {&yki_op_lstm, "LSTM", yki_onnx_write_recurrent},
     {&yki_op_gru, "GRU", yki_onnx_write_recurrent},
     {&yki_op_embedding, "Gather", yki_onnx_write_embedding},
+    {&yki_op_take_along_dim, "GatherND", yki_onnx_write_take},
     {&yki_op_permute, "Transpose", yki_onnx_write_permute},
     {&yki_op_concat, "Concat", yki_onnx_write_concat},
     {&yki_op_slice, "Slice", yki_onnx_write_slice},

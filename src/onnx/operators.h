@@ -34,7 +34,8 @@ extern yki_onnx_translator yki_onnx_write_lstm_cell, yki_onnx_write_gru_cell,
 const yki_node *yki_onnx_linear_of(const yki_onnx_graph *g, const yki_node *node);
 /* shape.c, and rows that indices choose */
 extern yki_onnx_translator yki_onnx_write_flatten, yki_onnx_write_reshape, yki_onnx_write_permute,
-    yki_onnx_write_concat, yki_onnx_write_slice, yki_onnx_write_pad, yki_onnx_write_embedding;
+    yki_onnx_write_concat, yki_onnx_write_slice, yki_onnx_write_pad, yki_onnx_write_embedding,
+    yki_onnx_write_take;
 
 /* min(max(x, least), most), where x is an operand, or NULL for a part of out. */
 void yki_onnx_add_clip(yki_onnx_graph *g, const yk_value *out, const yk_value *x, const char *part,

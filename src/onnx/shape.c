@@ -77,3 +77,27 @@ void yki_onnx_write_embedding(yki_onnx_graph *g, const yki_node *node, const cha
     yki_onnx_add_operand(g, node->in[YKI_EMBEDDING_INDICES]);
     yki_onnx_end_node(g, made);
 }
+
+/* One index for all rows is Gather's; others are points of GatherND, in int64 and with one
+ * coordinate each. */
+void yki_onnx_write_take(yki_onnx_graph *g, const yki_node *node, const char *type)
+{
+    const yk_value *out = node->out[0], *index = node->in[YKI_TAKE_ALONG_DIM_INDEX];
+    const bool shared = node->attrs.shared;
+    if (!shared) {
+        size_t made = yki_onnx_begin_node(g, "Cast", out, ".index");
+        yki_onnx_add_operand(g, index);
+        yki_onnx_add_int(g, "to", yki_onnx_dtype(YK_I64));
+        yki_onnx_end_node(g, made);
+        yki_onnx_add_sizes(g, out, ".last", 1, (int64_t[]){-1});
+        yki_onnx_add_step(g, "Unsqueeze", out, ".points", ".index", ".last");
+    }
+    size_t made = yki_onnx_begin_node(g, shared ? "Gather" : type, out, "");
+    yki_onnx_add_operand(g, node->in[YKI_TAKE_ALONG_DIM_X]);
+    if (shared)
+        yki_onnx_add_operand(g, index);
+    else
+        yki_onnx_add_part(g, out, ".points");
+    yki_onnx_add_int(g, shared ? "axis" : "batch_dims", node->attrs.dim);
+    yki_onnx_end_node(g, made);
+}

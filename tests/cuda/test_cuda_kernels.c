@@ -196,6 +196,11 @@ YK_TEST(embedding)
     on_cuda(&family_embedding, FULL);
 }
 
+YK_TEST(take_along_dim)
+{
+    on_cuda(&family_take, ALL);
+}
+
 static const yki_kernel_impl *kernel_of(const yki_kernel_impl *const *kernels, const yki_op *op)
 {
     while (*kernels && (*kernels)->op != op)

@@ -452,6 +452,34 @@ YK_TEST(flash_attention_of_nan_is_nan)
     device->type->destroy(device);
 }
 
+/* Likewise, of rows that are divided among the samples. */
+YK_TEST(places_that_are_outside_their_dimension_are_reported)
+{
+    enum { N = 9, ROWS = 4, T = 10, K = 3 };
+    yki_device *device = open_device();
+    yki_operand x = {.dtype = YK_F32, .ndim = 3, .dims = {N, ROWS, T}};
+    yki_operand index = {.dtype = YK_I64, .ndim = 3, .dims = {N, ROWS, K}};
+    yki_operand y = {.dtype = YK_F32, .ndim = 3, .dims = {N, ROWS, K}};
+    yki_kernel *kernel = make(device, &yki_op_take_along_dim, &(yki_attrs){.dim = 2},
+                              (yki_operand[]){x, index}, 2, &y, 1);
+    float *numbers = floats(N * ROWS * T), *taken = floats(N * ROWS * K);
+    int64_t places[N * ROWS * K] = {0};
+    void *in[] = {numbers, places}, *out[] = {taken};
+    yki_kernel_args run = {.in = in, .out = out};
+    places[5] = T - 1;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(sim_device_mistakes().place, 0);
+    places[8 * ROWS * K + 1] = -1;
+    places[5 * ROWS * K + 7] = (1LL << 32) + 1;
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_int_equal(INT32_MAX - sim_device_mistakes().place, 5);
+    assert_true(isnan(taken[5 * ROWS * K + 7]) && !isnan(taken[5 * ROWS * K + 6]));
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+    free(numbers);
+    free(taken);
+}
+
 /* Its row is NaN, and the first of the samples is reported. */
 YK_TEST(indices_that_are_no_row_are_reported)
 {

@@ -15,7 +15,7 @@ typedef struct conformance_case {
     int64_t other[YK_MAX_DIMS]; /* likewise of another: broadcast to x, rows of norms */
     int64_t filters;            /* conv2d's and linear's outputs */
     int values;                 /* concat's, if more than 2 */
-    int64_t dim;                /* concat, slice, pad */
+    int64_t dim;                /* concat, slice, pad, take_along_dim */
     int64_t kernel[2];          /* rows, columns; 0 columns: square */
     int64_t stride, padding, dilation, groups, output_padding;
     /* Of columns, if not those of rows; NO_COLUMNS: 0. */
@@ -33,7 +33,7 @@ typedef struct conformance_case {
     bool align_corners;        /* likewise */
     int64_t mask[YK_MAX_DIMS]; /* attention: dims of attn_mask, 0-terminated */
     bool bias;
-    bool plain; /* group_norm: without weight and bias */
+    bool plain; /* group_norm: without weight and bias; take_along_dim: shared */
     double alpha, p, smoothing;
     bool sum;              /* losses: reduction */
     bool weighted;         /* cross_entropy: with a weight of each class */

@@ -31,7 +31,7 @@ extern const conformance_family family_softmax, family_log_softmax, family_layer
     family_layer_norm_wide, family_rms_norm, family_rms_norm_wide;
 extern const conformance_family family_amax, family_amin;
 extern const conformance_family family_attention, family_flash_attention, family_rotary,
-    family_embedding, family_lstm_cell, family_gru_cell, family_lstm, family_gru;
+    family_embedding, family_take, family_lstm_cell, family_gru_cell, family_lstm, family_gru;
 extern const conformance_family family_broadcast_add, family_broadcast_subtract,
     family_broadcast_multiply, family_broadcast_divide;
 /* What chooses; tied: of sides that are often equal. */

@@ -404,3 +404,31 @@ static yk_value *build_embedding(yk_graph *graph, const conformance_case *c, yk_
 }
 
 FAMILY(embedding, build_embedding);
+
+/* ---- take_along_dim -------------------------------------------------------------------------- */
+
+/* other: the index, which is shared if it is plain; classes: the size of dim. */
+static const conformance_case take_cases[] = {
+    {.x = {5, 3}, .dim = 1, .classes = 3, .other = {5}},
+    {.x = {5, 70}, .dim = 1, .classes = 70, .other = {5, 1}, .wide = true},
+    {.x = {4, 9}, .dim = 1, .classes = 9, .other = {4, 30}},
+    {.x = {3, 7, 17}, .dim = 1, .classes = 7, .other = {3, 5}},
+    {.x = {3, 7, 24}, .dim = 1, .classes = 7, .other = {3, 40}, .wide = true},
+    {.x = {3, 7, 16}, .dim = 1, .classes = 7, .other = {3}},
+    {.x = {3, 7, 10}, .dim = 2, .classes = 10, .other = {3, 7}},
+    {.x = {2, 5, 33, 8}, .dim = 2, .classes = 33, .other = {2, 5, 9}},
+    {.x = {6, 4}, .dim = 0, .classes = 6, .other = {11}},
+    {.x = {2, 3, 9}, .dim = 2, .classes = 9, .other = {9}, .plain = true},
+    {.x = {2, 17, 6, 5}, .dim = 2, .classes = 6, .other = {8}, .plain = true, .wide = true},
+    {.x = {2, 3, 2, 2, 5, 4}, .dim = 4, .classes = 5, .other = {3}, .plain = true},
+};
+
+static yk_value *build_take(yk_graph *graph, const conformance_case *c, yk_dtype dtype)
+{
+    yk_value *x = conformance_x(graph, c, dtype);
+    yk_value *index =
+        yk_input(graph, "index", c->wide ? YK_I64 : YK_I32, conformance_rank(c->other), c->other);
+    return c->plain ? yk_index_select(x, c->dim, index) : yk_take_along_dim(x, index, c->dim);
+}
+
+FAMILY(take, build_take);

@@ -620,6 +620,15 @@ YK_TEST(embedding)
     on_cpu(&family_embedding);
 }
 
+/* ---- take_along_dim -------------------------------------------------------------------------- */
+
+YK_TEST(take_along_dim)
+{
+    on_ref(&family_take);
+    on_ref_in_16_bit(&family_take);
+    on_cpu_in_all_dtypes(&family_take);
+}
+
 /* ---- losses over pairs of elements: never in 16 bit ------------------------------------------ */
 
 YK_TEST(ref_pair_losses)
@@ -705,6 +714,7 @@ static const conformance_family *const families[] = {&family_conv2d,
                                                      &family_attention,
                                                      &family_rotary,
                                                      &family_embedding,
+                                                     &family_take,
                                                      &family_lstm_cell,
                                                      &family_gru_cell,
                                                      &family_lstm,

@@ -540,6 +540,19 @@ static void draw_embedding(drawing *d, conformance_case *c)
     c->filters = draw(d, 1, 300);
 }
 
+static void draw_take(drawing *d, conformance_case *c)
+{
+    draw_dim(d, c);
+    c->wide = draw(d, 0, 1);
+    c->plain = draw(d, 0, 1);
+    c->classes = c->x[c->dim];
+    int ndim = 0;
+    for (; !c->plain && ndim < c->dim; ndim++)
+        c->other[ndim] = c->x[ndim];
+    if (ndim == 0 || draw(d, 0, 2))
+        c->other[ndim] = draw(d, 1, 40);
+}
+
 /* The operators of a family, and how its cases are drawn. */
 typedef struct operators {
     const conformance_family *family;
@@ -580,6 +593,7 @@ static const operators all_operators[] = {
     {&family_attention, draw_attention, false},
     {&family_rotary, draw_rotary, false},
     {&family_embedding, draw_embedding, true},
+    {&family_take, draw_take, false},
     {&family_lstm_cell, draw_cell, false},
     {&family_gru_cell, draw_cell, false},
     {&family_lstm, draw_recurrent, false},

@@ -210,6 +210,29 @@ static const shape_case cases[] = {
      {B, 7, 2},
      {10, 4},
      .expected = "indices has shape (N, 7, 2), expected 1 dimension"},
+    /* other: the index; number: the dimension */
+    {"take_along_dim", {B, 7}, {B}, .number = 1, .expected = "(N)"},
+    {"take_along_dim", {B, 7}, {B, 3}, .number = -1, .expected = "(N, 3)"},
+    {"take_along_dim", {B, 7, 4}, {B, 3}, .number = 1, .expected = "(N, 3, 4)"},
+    {"take_along_dim", {B, 7, 4}, {B}, .number = 1, .expected = "(N, 4)"},
+    {"take_along_dim", {B, 7, 4}, {B, 7}, .number = 2, .expected = "(N, 7)"},
+    {"take_along_dim", {6, 4}, {9}, .expected = "(9, 4)"},
+    {"take_along_dim",
+     {B, 7, 4},
+     {B, 3, 4},
+     .number = 1,
+     .expected = "index has shape (N, 3, 4), expected the dimensions of input (N, 7, 4) before "
+                 "dimension 1, and at most one more"},
+    {"take_along_dim", {B, 7}, {5}, .number = 1, .expected = "index has shape (5), expected the"},
+    {"take_along_dim", {B, 7}, {B}, .expected = "dimension 0 is the batch"},
+    {"take_along_dim", {B, 7}, {B}, .number = 2, .expected = "(N, 7), which has no dimension 2"},
+    {"index_select", {B, 7, 4}, {9}, .number = 1, .expected = "(N, 9, 4)"},
+    {"index_select", {B, 7, 4}, {2}, .number = -1, .expected = "(N, 7, 2)"},
+    {"index_select",
+     {B, 7, 4},
+     {B},
+     .number = 1,
+     .expected = "index has shape (N), expected (K), without a batch"},
     {"embedding", {B}, {10}, .expected = "weight has shape (10), expected 2 dimensions"},
     {"flatten", {B, 3, 8, 8}, .expected = "(N, 192)"},
     {"flatten", {B, 7}, .expected = "(N, 7)"},
@@ -791,6 +814,12 @@ static yk_value *build(yk_graph *graph, const shape_case *c)
             yk_input(graph, "x", YK_I32, rank_of(c->x), c->x),
             yk_parameter(graph, "weight", YK_F32, rank_of(c->other), c->other, YK_INIT_ZEROS, 0));
     yk_value *x = yk_input(graph, "x", YK_F32, rank_of(c->x), c->x);
+    if (strcmp(c->call, "take_along_dim") == 0)
+        return yk_take_along_dim(x, yk_input(graph, "i", YK_I64, rank_of(c->other), c->other),
+                                 (int64_t)c->number);
+    if (strcmp(c->call, "index_select") == 0)
+        return yk_index_select(x, (int64_t)c->number,
+                               yk_input(graph, "i", YK_I32, rank_of(c->other), c->other));
     if (strcmp(c->call, "rotary_embedding") == 0)
         return rotary(x, c);
     if (strcmp(c->call, "interpolate") == 0)
@@ -852,6 +881,7 @@ static const char *operator_of(const char *call)
 {
     return strcmp(call, "soft_cross_entropy") == 0 ? "cross_entropy"
            : strcmp(call, "attention") == 0        ? "scaled_dot_product_attention"
+           : strcmp(call, "index_select") == 0     ? "take_along_dim"
                                                    : call;
 }
 

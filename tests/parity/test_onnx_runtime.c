@@ -488,6 +488,23 @@ YK_TEST(buffers_of_given_numbers_are_initializers)
     judge(make_model(yk_nn_linear(x, "head", CLASSES), YK_AMP_OFF), 16);
 }
 
+/* One place of each row, rows in an order of each sample's own, and in one for all. */
+YK_TEST(taken_places_are_translated)
+{
+    static int64_t backwards[FEATURES] = {4, 3, 2, 1, 0};
+    const yk_tensor order = {.data = backwards, .dtype = YK_I64, .ndim = 1, .dims = {FEATURES}};
+    yk_graph *graph = yk_graph_create();
+    yk_value *tokens = yk_input(graph, "tokens", YK_I32, 2, (int64_t[]){YK_BATCH, FEATURES});
+    yk_value *x = yk_nn_embedding(tokens, "table", WORDS, 12);
+    yk_value *scores = yk_take_along_dim(yk_nn_linear(x, "scores", WORDS), tokens, -1);
+    yk_value *rows = yk_nn_linear(yk_flatten(x), "rows", WORDS * 3);
+    rows = yk_take_along_dim(yk_reshape(rows, 3, (int64_t[]){YK_BATCH, WORDS, 3}), tokens, 1);
+    yk_value *turned = yk_index_select(rows, 1, yk_constant(graph, &order));
+    yk_value *all = yk_concat(
+        (yk_value *[]){scores, yk_flatten(rows), yk_flatten(yk_multiply(rows, turned))}, 3, 1);
+    judge(make_model(yk_nn_linear(all, "head", CLASSES), YK_AMP_OFF), 16);
+}
+
 /* Larger, smaller, and both. */
 YK_TEST(images_of_another_size_are_translated)
 {

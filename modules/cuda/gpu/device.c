@@ -36,6 +36,9 @@ yk_status yki_cuda_gpu_report(yki_cuda_gpu *gpu)
     if (take_mistake(&gpu->cuda.mistakes->index, &sample))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "embedding: an index of sample %d is no row of the weight", sample);
+    if (take_mistake(&gpu->cuda.mistakes->place, &sample))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "take_along_dim: an index of sample %d is outside its dimension", sample);
     if (take_mistake(&gpu->cuda.mistakes->label, &sample))
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "cross_entropy: the label of sample %d is none of the classes", sample);

@@ -40,6 +40,7 @@ enum {
 typedef struct yki_cuda_mistakes {
     int32_t label; /* of cross_entropy: it is no class */
     int32_t index; /* of embedding: it is no row of the weight */
+    int32_t place; /* an index of take_along_dim: there is no such place */
     int32_t few;   /* of batch_norm: a channel has only so many values, on all ranks together */
 } yki_cuda_mistakes;
 
@@ -362,6 +363,28 @@ typedef struct yki_cuda_embedding_args {
     int32_t rows, columns;
     int32_t wide; /* indices are int64, not int32 */
 } yki_cuda_embedding_args;
+
+/* ---- take.cu --------------------------------------------------------------------------------- */
+
+/* Of images whose channels are last in memory; 0 channels: memory has the order of elements. */
+typedef struct yki_cuda_order {
+    int64_t channels, pixels;
+} yki_cuda_order;
+
+/* y (rows, taken, inner) of x (rows, places, inner) by index (rows, taken), or (taken) if shared.
+ * An index that is no place makes NaN, and is reported. */
+typedef struct yki_cuda_take_args {
+    const void *index;
+    const void *x, *dy;
+    void *y, *dx;
+    yki_cuda_mistakes *mistakes;
+    int64_t count; /* elements of y, or of dx */
+    int64_t rows_of_sample;
+    int64_t places, taken, inner;
+    yki_cuda_order x_order, y_order, index_order; /* also of dx and dy; for single elements */
+    int32_t shared;
+    int32_t wide; /* the index is int64, not int32 */
+} yki_cuda_take_args;
 
 /* ---- rotary.cu ------------------------------------------------------------------------------- */
 

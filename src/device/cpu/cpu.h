@@ -86,6 +86,7 @@ extern const yki_kernel_impl yki_cpu_lstm_cell, yki_cpu_lstm_cell_backward, yki_
     yki_cpu_gru_cell_backward;
 extern const yki_kernel_impl yki_cpu_lstm, yki_cpu_lstm_backward, yki_cpu_gru, yki_cpu_gru_backward;
 extern const yki_kernel_impl yki_cpu_embedding, yki_cpu_embedding_backward;
+extern const yki_kernel_impl yki_cpu_take_along_dim, yki_cpu_take_along_dim_backward;
 extern const yki_kernel_impl yki_cpu_cross_entropy, yki_cpu_cross_entropy_backward;
 extern const yki_kernel_impl yki_cpu_mse_loss, yki_cpu_mse_loss_backward;
 extern const yki_kernel_impl yki_cpu_smooth_l1_loss, yki_cpu_smooth_l1_loss_backward,

@@ -178,6 +178,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_gru_backward,
     &yki_cpu_embedding,
     &yki_cpu_embedding_backward,
+    &yki_cpu_take_along_dim,
+    &yki_cpu_take_along_dim_backward,
     &yki_cpu_cross_entropy,
     &yki_cpu_cross_entropy_backward,
     &yki_cpu_mse_loss,

@@ -42,7 +42,8 @@ static const operators_case pools = {ALL,
                                      {&family_max_pool2d, &family_avg_pool2d, &family_global,
                                       &family_adaptive, &family_interpolate}};
 static const operators_case moves = {
-    ALL, {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad}};
+    ALL,
+    {&family_flatten, &family_reshape, &family_permute, &family_slice, &family_pad, &family_take}};
 static const operators_case rows = {ALL,
                                     {&family_softmax, &family_log_softmax, &family_layer_norm,
                                      &family_layer_norm_wide, &family_rms_norm,
