@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "graph/operators.h"
 
+enum { MOST_PADDING = 1024 /* places on a side, each of which is a slice */ };
+
 /* What a function returns if x is invalid: x, so that its error stays, or an invalid value if x is
  * NULL. */
 static yk_value *passed_on(yk_value *x, const char *who)
@@ -231,6 +233,74 @@ yk_value *yk_pixel_unshuffle(yk_value *x, int64_t downscale_factor)
     return yk_reshape(x, 4, (int64_t[]){dims[0], dims[1] * r * r, rows, columns});
 }
 
+/* ---- padding --------------------------------------------------------------------------------- */
+
+/* The place that lies `distance` beyond an end, from 1 on; beyond the first one, if it is before.
+ */
+static int64_t place_beyond(bool before, int64_t distance, int64_t size, yk_pad_mode mode)
+{
+    const int64_t end = before ? 0 : size - 1, inwards = before ? 1 : -1;
+    if (mode == YK_PAD_REFLECT)
+        return end + inwards * distance;
+    return mode == YK_PAD_REPLICATE ? end : size - 1 - end - inwards * (distance - 1);
+}
+
+static yk_status check_padding(int64_t before, int64_t after, int64_t size, yk_pad_mode mode)
+{
+    const int64_t wider = before > after ? before : after;
+    const int64_t most = mode == YK_PAD_REFLECT    ? size - 1
+                         : mode == YK_PAD_CIRCULAR ? size
+                                                   : MOST_PADDING;
+    if (mode != YK_PAD_REFLECT && mode != YK_PAD_REPLICATE && mode != YK_PAD_CIRCULAR)
+        return yki_error(YK_ERROR_INVALID_ARGUMENT, "there is no mode %d", (int)mode);
+    if (before >= 0 && after >= 0 && wider <= most && wider <= MOST_PADDING)
+        return YK_OK;
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "padding %lld and %lld of a dimension of size %lld: expected 0 to %lld",
+                     (long long)before, (long long)after, (long long)size,
+                     (long long)(most < MOST_PADDING ? most : MOST_PADDING));
+}
+
+yk_value *yk_pad_with(yk_value *x, int64_t dim, int64_t before, int64_t after, yk_pad_mode mode)
+{
+    int64_t dims[YK_MAX_DIMS];
+    const int ndim = yk_value_shape(x, dims);
+    const int64_t at = yki_from_front(dim, ndim);
+    if (ndim < 0)
+        return passed_on(x, "pad_with");
+    yk_status status = yki_expect_dim(x, "input", at);
+    if (status == YK_OK)
+        status = check_padding(before, after, dims[at], mode);
+    const size_t count = status == YK_OK ? (size_t)(before + 1 + after) : 1;
+    yk_value **parts = yki_calloc(count, sizeof *parts);
+    if (status == YK_OK && !parts)
+        status = yki_error_memory(count * sizeof *parts, "pad_with");
+    if (status != YK_OK) {
+        free(parts);
+        return yki_emit_error(x, "pad_with", status);
+    }
+    for (int64_t i = 0; i < before; i++)
+        parts[i] = yk_slice(x, at, place_beyond(true, before - i, dims[at], mode), 1);
+    parts[before] = x;
+    for (int64_t i = 1; i <= after; i++)
+        parts[before + i] = yk_slice(x, at, place_beyond(false, i, dims[at], mode), 1);
+    yk_value *y = yk_concat(parts, (int)count, at);
+    free(parts);
+    return y;
+}
+
+yk_value *yk_pad2d_with(yk_value *x, int64_t padding, yk_pad_mode mode)
+{
+    if (yk_value_shape(x, NULL) >= 0 && yk_value_shape(x, NULL) != 4) {
+        char text[96];
+        return yki_emit_error(x, "pad2d_with",
+                              yki_error(YK_ERROR_INVALID_SHAPE,
+                                        "input has shape %s, expected (N, C, H, W)",
+                                        yki_shape_text(x, text, sizeof text)));
+    }
+    return yk_pad_with(yk_pad_with(x, 2, padding, padding, mode), 3, padding, padding, mode);
+}
+
 /* ---- norms and similarities ------------------------------------------------------------------ */
 
 /* x, divided by its norm over the dimension, which is at least eps: where it is less, the norm has
@@ -259,4 +329,36 @@ yk_value *yk_logsumexp(yk_value *x, int64_t dim)
     yk_value *largest = yk_detach(yk_amax(x, at));
     yk_value *powers = yk_exp(yk_subtract(x, yk_unsqueeze(largest, at)));
     return yk_add(largest, yk_log(yk_sum(powers, at)));
+}
+
+yk_value *yk_pairwise_distance(yk_value *a, yk_value *b)
+{
+    return yk_sqrt(yk_sum(yk_pow(yk_add_scalar(yk_subtract(a, b), 1e-6), 2), -1));
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+yk_value *yk_triplet_margin_loss(yk_value *anchor, yk_value *positive, yk_value *negative,
+                                 double margin, yk_loss_reduction reduction)
+{
+    yk_value *nearer = yk_pairwise_distance(anchor, positive);
+    yk_value *excess = yk_subtract(nearer, yk_pairwise_distance(anchor, negative));
+    return yk_reduce_loss(yk_relu(yk_add_scalar(excess, margin)), reduction);
+}
+
+yk_value *yk_cosine_embedding_loss(yk_value *a, yk_value *b, yk_value *target, double margin,
+                                   yk_loss_reduction reduction)
+{
+    yk_value *cosine = yk_cosine_similarity(a, b, -1);
+    yk_value *alike = yk_add_scalar(yk_scale(cosine, -1), 1);
+    yk_value *apart = yk_relu(yk_add_scalar(cosine, -margin));
+    yk_value *is_alike = yk_greater(target, yk_full_like(target, 0));
+    return yk_reduce_loss(yk_where(is_alike, alike, apart), reduction);
+}
+
+yk_value *yk_margin_ranking_loss(yk_value *a, yk_value *b, yk_value *target, double margin,
+                                 yk_loss_reduction reduction)
+{
+    yk_value *lead = yk_multiply(target, yk_subtract(a, b));
+    return yk_reduce_loss(yk_relu(yk_add_scalar(yk_scale(lead, -1), margin)), reduction);
 }

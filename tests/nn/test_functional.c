@@ -47,6 +47,23 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_pixel_unshuffle(x_of(4), 2),
             "pixel_unshuffle: input has shape (N, 5, 4, 3), expected (N, C, H, W) with rows and "
             "columns in multiples of 2");
+    refused(yk_pad_with(x_of(3), 1, 5, 0, YK_PAD_REFLECT),
+            "pad_with: padding 5 and 0 of a dimension of size 5: expected 0 to 4");
+    refused(yk_pad_with(x_of(3), 1, 0, 6, YK_PAD_CIRCULAR), "expected 0 to 5");
+    refused(yk_pad_with(x_of(3), 1, 2000, 0, YK_PAD_REPLICATE), "expected 0 to 1024");
+    refused(yk_pad_with(x_of(3), 1, 0, -1, YK_PAD_REPLICATE), "padding 0 and -1");
+    refused(yk_pad_with(x_of(3), 0, 1, 1, YK_PAD_REFLECT), "dimension 0 is the batch");
+    refused(yk_pad_with(x_of(3), 1, 1, 1, (yk_pad_mode)7), "pad_with: there is no mode 7");
+    refused(yk_pad2d_with(x_of(3), 1, YK_PAD_REFLECT),
+            "pad2d_with: input has shape (N, 5, 4), expected (N, C, H, W)");
+    refused(yk_conv1d(x_of(2), x_of(3), NULL, NULL), "conv1d: input has 2 dimensions, expected");
+    yk_value *sequence = x_of(3);
+    refused(yk_conv1d(sequence, yk_slice(yk_unsqueeze(sequence, 1), 2, 0, 2), NULL, NULL),
+            "conv1d: weight has 4 dimensions, expected (K, C / groups, S)");
+    refused(yk_nn_conv1d(x_of(3), "conv", 8, 7, NULL), "is larger than input (N, 5, 1, 4)");
+    refused(yk_nn_conv1d(x_of(4), "conv", 8, 3, NULL), "conv1d: input has 4 dimensions");
+    refused(yk_max_pool1d(x_of(4), 2, 2, 0), "max_pool1d: input has 4 dimensions, expected");
+    refused(yk_avg_pool1d(x_of(2), 2, 2, 0), "avg_pool1d: input has 2 dimensions, expected");
     refused(yk_normalize(x_of(3), 0), "batch");
     refused(yk_logsumexp(x_of(3), 3), "no dimension 3");
     yk_value *x = x_of(2),
@@ -78,4 +95,15 @@ YK_TEST(no_value_is_refused)
     refused(yk_normalize(NULL, 1), "NULL");
     refused(yk_cosine_similarity(NULL, NULL, 1), "NULL");
     refused(yk_logsumexp(NULL, 1), "NULL");
+    refused(yk_pad_with(NULL, 1, 1, 1, YK_PAD_REFLECT), "NULL");
+    refused(yk_pad2d_with(NULL, 1, YK_PAD_REFLECT), "NULL");
+    refused(yk_conv1d(NULL, NULL, NULL, NULL), "NULL");
+    refused(yk_max_pool1d(NULL, 1, 1, 0), "NULL");
+    refused(yk_avg_pool1d(NULL, 1, 1, 0), "NULL");
+    refused(yk_take_along_dim(NULL, NULL, 1), "NULL");
+    refused(yk_index_select(NULL, 1, NULL), "NULL");
+    refused(yk_pairwise_distance(NULL, NULL), "NULL");
+    refused(yk_triplet_margin_loss(NULL, NULL, NULL, 1, YK_LOSS_MEAN), "NULL");
+    refused(yk_cosine_embedding_loss(NULL, NULL, NULL, 0, YK_LOSS_MEAN), "NULL");
+    refused(yk_margin_ranking_loss(NULL, NULL, NULL, 0, YK_LOSS_MEAN), "NULL");
 }

@@ -14,6 +14,17 @@ except ImportError as error:
     sys.exit(77)
 
 torch.set_num_threads(1)
+NUMBERS = torch.tensor([3, 0, 5, 5, 1, 1, 4, 2, 0, 5, 3, 3])
+
+
+def rows_of(x):
+    return x.reshape(-1, 5)
+
+
+def signs_of(x):
+    return 2 * (x[:, 0] > 0).float() - 1
+
+
 FUNCTIONS = {
     "selu": lambda x, other, weight: F.selu(x),
     "softplus": lambda x, other, weight: F.softplus(x),
@@ -36,6 +47,28 @@ FUNCTIONS = {
     "logsumexp": lambda x, other, weight: x.logsumexp(1),
     "where": lambda x, other, weight: torch.where(x < other, x, 2 * other),
     "equal": lambda x, other, weight: (x == other).float() + torch.minimum(x, other),
+    "pad_reflect": lambda x, other, weight: F.pad(x.unsqueeze(0), (0, 4, 5, 2), "reflect")[0],
+    "pad_replicate": lambda x, other, weight: F.pad(x.unsqueeze(0), (1, 0, 7, 2), "replicate")[0],
+    "pad_circular": lambda x, other, weight: F.pad(x.unsqueeze(0), (2, 5, 6, 1), "circular")[0],
+    "pad2d_reflect": lambda x, other, weight: F.pad(
+        x[:, :, :4].reshape(4, 2, 3, 4), (2, 2, 2, 2), "reflect"
+    ),
+    "conv1d": lambda x, other, weight: F.conv1d(0.02 * x, other.reshape(8, 3, 5), None, 2, 4, 1, 2),
+    "max_pool1d": lambda x, other, weight: F.max_pool1d(x, 3, 2, 1),
+    "avg_pool1d": lambda x, other, weight: F.avg_pool1d(x, 3, 1, 1),
+    "take_along_dim": lambda x, other, weight: torch.take_along_dim(x, NUMBERS.reshape(4, 3, 1), 1),
+    "take_one": lambda x, other, weight: x[range(4), NUMBERS[:4]],
+    "index_select": lambda x, other, weight: x.index_select(1, NUMBERS),
+    "pairwise_distance": lambda x, other, weight: F.pairwise_distance(x, other),
+    "triplet_margin_loss": lambda x, other, weight: F.triplet_margin_loss(
+        rows_of(x), rows_of(other), rows_of(x.roll(1, 1)), 2
+    ),
+    "cosine_embedding_loss": lambda x, other, weight: F.cosine_embedding_loss(
+        rows_of(x), rows_of(other), signs_of(rows_of(x)), 0.1, reduction="sum"
+    ),
+    "margin_ranking_loss": lambda x, other, weight: F.margin_ranking_loss(
+        x, other, signs_of(x).unsqueeze(1), 0.5
+    ),
 }
 
 

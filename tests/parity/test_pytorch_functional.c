@@ -26,6 +26,27 @@ static yk_value *image_of(yk_value *x, int64_t channels, int64_t rows, int64_t c
     return yk_reshape(yk_slice(x, 2, 0, 4), 4, (int64_t[]){-1, channels, rows, columns});
 }
 
+/* The first of 12 numbers of rows, as a buffer. */
+static yk_value *numbers(yk_value *x, int ndim, int64_t rows, int64_t columns)
+{
+    static int64_t all[] = {3, 0, 5, 5, 1, 1, 4, 2, 0, 5, 3, 3};
+    return yk_constant(
+        yk_value_graph(x),
+        &(yk_tensor){.data = all, .dtype = YK_I64, .ndim = ndim, .dims = {rows, columns}});
+}
+
+static yk_value *rows(yk_value *x)
+{
+    return yk_reshape(x, 2, (int64_t[]){-1, 5});
+}
+
+/* 1 where the first of dimension 1 is above 0, and -1 elsewhere. */
+static yk_value *signs(yk_value *x)
+{
+    yk_value *first = yk_select(x, 1, 0);
+    return yk_add_scalar(yk_scale(yk_greater(first, yk_full_like(first, 0)), 2), -1);
+}
+
 #define FUNCTION(name, of)                                                                         \
     static yk_value *call_##name(const operands *in)                                               \
     {                                                                                              \
@@ -54,6 +75,30 @@ FUNCTION(cosine_similarity, yk_cosine_similarity(in->x, in->other, -1))
 FUNCTION(logsumexp, yk_logsumexp(in->x, 1))
 FUNCTION(where, yk_where(yk_less(in->x, in->other), in->x, yk_scale(in->other, 2)))
 FUNCTION(equal, yk_add(yk_equal(in->x, in->other), yk_minimum(in->x, in->other)))
+FUNCTION(pad_reflect,
+         yk_pad_with(yk_pad_with(in->x, 1, 5, 2, YK_PAD_REFLECT), 2, 0, 4, YK_PAD_REFLECT))
+FUNCTION(pad_replicate,
+         yk_pad_with(yk_pad_with(in->x, 1, 7, 2, YK_PAD_REPLICATE), -1, 1, 0, YK_PAD_REPLICATE))
+FUNCTION(pad_circular,
+         yk_pad_with(yk_pad_with(in->x, 1, 6, 1, YK_PAD_CIRCULAR), 2, 2, 5, YK_PAD_CIRCULAR))
+FUNCTION(pad2d_reflect, yk_pad2d_with(image_of(in->x, 2, 3, 4), 2, YK_PAD_REFLECT))
+FUNCTION(conv1d,
+         yk_conv1d(yk_scale(in->x, 0.02), yk_reshape(in->other, 3, (int64_t[]){8, 3, 5}), NULL,
+                   YK_WITH(yk_conv1d_options, YK_CONV1D_OPTIONS_INIT, o.stride = 2, o.padding = 4,
+                           o.groups = 2)))
+FUNCTION(max_pool1d, yk_max_pool1d(in->x, 3, 2, 1))
+FUNCTION(avg_pool1d, yk_avg_pool1d(in->x, 3, 1, 1))
+FUNCTION(take_along_dim, yk_take_along_dim(in->x, numbers(in->x, 2, 4, 3), 1))
+FUNCTION(take_one, yk_take_along_dim(in->x, numbers(in->x, 1, 4, 1), 1))
+FUNCTION(index_select, yk_index_select(in->x, 1, numbers(in->x, 1, 12, 1)))
+FUNCTION(pairwise_distance, yk_pairwise_distance(in->x, in->other))
+FUNCTION(triplet_margin_loss, yk_triplet_margin_loss(rows(in->x), rows(in->other),
+                                                     rows(yk_roll(in->x, 1, 1)), 2, YK_LOSS_MEAN))
+FUNCTION(cosine_embedding_loss, yk_cosine_embedding_loss(rows(in->x), rows(in->other),
+                                                         signs(rows(in->x)), 0.1, YK_LOSS_SUM))
+FUNCTION(margin_ranking_loss,
+         yk_margin_ranking_loss(in->x, in->other, yk_reshape(signs(in->x), 3, (int64_t[]){4, 1, 5}),
+                                0.5, YK_LOSS_MEAN))
 
 static const function functions[] = {
     {"selu", call_selu},
@@ -77,6 +122,20 @@ static const function functions[] = {
     {"logsumexp", call_logsumexp},
     {"where", call_where},
     {"equal", call_equal},
+    {"pad_reflect", call_pad_reflect},
+    {"pad_replicate", call_pad_replicate},
+    {"pad_circular", call_pad_circular},
+    {"pad2d_reflect", call_pad2d_reflect},
+    {"conv1d", call_conv1d},
+    {"max_pool1d", call_max_pool1d},
+    {"avg_pool1d", call_avg_pool1d},
+    {"take_along_dim", call_take_along_dim},
+    {"take_one", call_take_one},
+    {"index_select", call_index_select},
+    {"pairwise_distance", call_pairwise_distance},
+    {"triplet_margin_loss", call_triplet_margin_loss},
+    {"cosine_embedding_loss", call_cosine_embedding_loss},
+    {"margin_ranking_loss", call_margin_ranking_loss},
 };
 
 /* Writes NAME.DEVICE, the result in f32, and NAME.DEVICE.pth, the operands after the step. */
