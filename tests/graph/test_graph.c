@@ -1,7 +1,7 @@
 /* Building a graph: names and scopes, symbolic batch, and the sticky error. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/operators.h"
 #include "harness.h"
 
 static yk_value *images(yk_graph *graph)
@@ -353,6 +353,46 @@ YK_TEST(given_indices_are_rows_of_the_weight)
                                     : "embedding: index -1, element 2 of index, is outside 0..4");
         yk_graph_destroy(graph);
     }
+}
+
+YK_TEST(given_indices_are_places_of_the_dimension)
+{
+    int64_t numbers[] = {3, 0, 3, 1};
+    const yk_tensor index = {.data = numbers, .dtype = YK_I64, .ndim = 1, .dims = {4}};
+    int64_t dims[YK_MAX_DIMS];
+    for (int wrong = 0; wrong < 2; wrong++) {
+        yk_graph *graph = yk_graph_create();
+        numbers[2] = wrong ? 4 : 3;
+        yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, 4, 2});
+        yk_value *y = yk_index_select(x, 1, yk_register_buffer(graph, "order", &index, true));
+        if (wrong) {
+            assert_error(y, YK_ERROR_INVALID_ARGUMENT,
+                         "take_along_dim: index 4, element 2 of order, is outside 0..3");
+        } else {
+            assert_int_equal(yk_value_shape(y, dims), 3);
+            assert_true(dims[0] == YK_BATCH && dims[1] == 4 && dims[2] == 2);
+        }
+        yk_graph_destroy(graph);
+    }
+}
+
+/* What is done to a sequence between two convolutions is done to the image of one row. */
+YK_TEST(sequences_stay_images_between_convolutions)
+{
+    yk_graph *graph = yk_graph_create();
+    const int64_t filters[] = {4, 4, 3};
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, 4, 9});
+    yk_value *weight = parameter(graph, "weight", 3, filters);
+    yk_value *first = yk_conv1d(x, weight, NULL, NULL);
+    yk_value *second = yk_conv1d(yk_relu(yk_add(first, first)), weight, NULL, NULL);
+    const yk_value *image = second->producer->in[0]->producer->in[0]; /* reshape, flatten */
+    assert_true(image->producer->op == &yki_op_conv2d);
+    const yk_value *before = image->producer->in[YKI_CONV2D_X];
+    assert_true(before->producer->op == &yki_op_relu);
+    before = before->producer->in[0];
+    assert_true(before->producer->op == &yki_op_add);
+    assert_true(before->producer->in[0]->producer->op == &yki_op_conv2d);
+    yk_graph_destroy(graph);
 }
 
 YK_TEST(a_scope_without_end_is_an_error)

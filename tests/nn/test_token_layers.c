@@ -78,6 +78,27 @@ static yk_status forward(yk_model *model, int32_t *tokens, int64_t samples)
     return yk_model_forward(model, &batch);
 }
 
+/* The table has more rows than its vectors have places. */
+YK_TEST(an_index_beyond_a_dimension_is_an_error)
+{
+    static const char *const devices[] = {"ref", "cpu", "sim"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        int32_t tokens[2 * TOKENS] = {0, 9, 3, 1, 1, 0};
+        yk_graph *graph = yk_graph_create();
+        yk_model_options options = YK_MODEL_OPTIONS_INIT;
+        options.device = devices[i];
+        yk_value *words = tokens_of(graph);
+        options.logits = yk_take_along_dim(yk_nn_embedding(words, "table", 12, 10), words, -1);
+        yk_model *model;
+        assert_ok(yk_model_create(&model, NULL, &options));
+        assert_ok(forward(model, tokens, 2));
+        tokens[4] = 10;
+        assert_status(YK_ERROR_INVALID_ARGUMENT, forward(model, tokens, 2));
+        assert_contains(yk_last_error(), "take_along_dim: index 10 of sample 1 is outside 0..9");
+        yk_model_destroy(model);
+    }
+}
+
 /* Before anything runs, on devices that compute later too. */
 YK_TEST(an_index_out_of_range_is_an_error)
 {
