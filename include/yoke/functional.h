@@ -69,8 +69,8 @@ typedef enum yk_pad_mode {
 } yk_pad_mode;
 /** x with `before` and `after` further places in one dimension, which is not the batch, as F.pad
  *  with a mode: (N, C, ...) -> (N, before + C + after, ...) with dim 1. With YK_PAD_REFLECT they
- * are fewer than the dimension has, with YK_PAD_CIRCULAR at most as many. A negative dim counts
- * from the end. Zeros are yk_pad(). */
+ *  are fewer than the dimension has, with YK_PAD_CIRCULAR at most as many. A negative dim counts
+ *  from the end. Zeros are yk_pad()'s. */
 yk_value *yk_pad_with(yk_value *x, int64_t dim, int64_t before, int64_t after, yk_pad_mode mode);
 /** All four sides of images: x (N, C, H, W) -> (N, C, H + 2 padding, W + 2 padding), as
  *  nn.ReflectionPad2d(padding) with YK_PAD_REFLECT. */
@@ -93,20 +93,19 @@ yk_value *yk_pairwise_distance(yk_value *a, yk_value *b);
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/** nn.TripletMarginLoss: the mean, or sum, of max(d(anchor, positive) - d(anchor, negative) +
- *  margin, 0), where d is yk_pairwise_distance() -> scalar. Each is (N, C). PyTorch's margin is 1.
- */
+/** nn.TripletMarginLoss of three values (N, C) -> scalar: the mean, or sum, of max(d(anchor,
+ *  positive) - d(anchor, negative) + margin, 0), where d is yk_pairwise_distance(). PyTorch's
+ *  margin is 1. */
 yk_value *yk_triplet_margin_loss(yk_value *anchor, yk_value *positive, yk_value *negative,
                                  double margin, yk_loss_reduction reduction);
 /** nn.CosineEmbeddingLoss of a and b (N, C), and of a target (N) of 1 and -1 -> scalar: the mean,
- * or sum, of 1 - cos(a, b) where the target is 1, and of max(cos(a, b) - margin, 0) where it is -1.
- *  PyTorch's margin is 0. */
+ *  or sum, of 1 - cos(a, b) where the target is 1, and of max(cos(a, b) - margin, 0) where it is
+ *  -1. PyTorch's margin is 0. */
 yk_value *yk_cosine_embedding_loss(yk_value *a, yk_value *b, yk_value *target, double margin,
                                    yk_loss_reduction reduction);
-/** nn.MarginRankingLoss: the mean, or sum, of max(margin - target (a - b), 0), of one shape ->
- *  scalar. The target is 1 where a is to be the larger one, and otherwise -1. PyTorch's margin is
- * 0.
- */
+/** nn.MarginRankingLoss of a, b and a target of one shape -> scalar: the mean, or sum, of
+ *  max(margin - target (a - b), 0). The target is 1 where a is to be the larger one, and otherwise
+ *  -1. PyTorch's margin is 0. */
 yk_value *yk_margin_ranking_loss(yk_value *a, yk_value *b, yk_value *target, double margin,
                                  yk_loss_reduction reduction);
 

@@ -511,9 +511,10 @@ yk_value *yk_embedding(yk_value *indices, yk_value *weight);
  * sum of its gradients. A negative dim counts from the end.
  */
 yk_value *yk_take_along_dim(yk_value *x, yk_value *index, int64_t dim);
-/** The same places of one dimension for all samples, as torch.index_select: index (K), which has no
- *  batch, as a buffer of yk_register_buffer() or yk_constant(). x (N, T, C) -> (N, K, C) with
- * dim 1. So dimensions are reversed (torch.flip), or read with a stride (x[:, ::2]). */
+/** The same places of one dimension for all samples, as torch.index_select: index (K) has no batch,
+ *  and is a buffer, for example, of yk_register_buffer() or yk_constant(). x (N, T, C) ->
+ *  (N, K, C) with dim 1. In this way a dimension is reversed (torch.flip) or read with a stride
+ *  (x[:, ::2]). */
 yk_value *yk_index_select(yk_value *x, int64_t dim, yk_value *index);
 /** alpha x, of any shape. */
 yk_value *yk_scale(yk_value *x, double alpha);
@@ -610,8 +611,8 @@ yk_value *yk_amin(yk_value *x, int64_t dim);
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->
  *  (N, ...), dims holding ndim sizes. A batch stays first, as YK_BATCH; one of the others may be
- * -1, which is what the rest leaves. Of a value without a batch, the first dimension is one like
- * the others, but stays where both it and another are -1. */
+ *  -1, which is what the rest leaves. Of a value without a batch, the first dimension is one like
+ *  the others, but stays as it is where both it and another are -1. */
 yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims);
 /** The dimensions of x in another order, as Tensor.permute: dimension d of the result is dimension
  *  dims[d] of x, dims holding ndim numbers from 0 on. A batch stays first. */

@@ -28,15 +28,15 @@ template <typename T, int W> DEVICE void take(const yki_cuda_take_args &args)
     const int64_t place = place_at<W>(args, row, i % args.taken);
     const bool exists = place >= 0 && place < args.places;
     real_of<T> value[W];
-    if (!exists && column == 0)
-        report(&args.mistakes->place, row / args.rows_of_sample);
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        value[j] = NAN;
     if (exists) {
         const int64_t from = (row * args.places + place) * args.inner + column;
         load((const T *)args.x + memory_of<W>(args.x_order, from), value);
+    } else if (column == 0) {
+        report(&args.mistakes->place, row / args.rows_of_sample);
     }
-#pragma unroll
-    for (int j = 0; !exists && j < W; j++)
-        value[j] = NAN;
     store((T *)args.y + memory_of<W>(args.y_order, at), value);
 }
 KERNELS(take_along_dim, yki_cuda_take_args, take)
