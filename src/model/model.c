@@ -22,13 +22,14 @@ static yk_status check_model_options(const yk_model_options *options)
     return yk_autocast_check(options->autocast);
 }
 
-/* Users read outputs row-major, which a device's layout of (N, C, H, W) need not be. */
+/* Users read outputs row-major, which a device's layout of (N, C, H, W) need not be. The export
+ * writes what was flattened: yk_flatten() might return the rows that a reshape has made it of. */
 static yk_status flatten_outputs(yk_graph *graph, const yki_outputs *outputs)
 {
     for (size_t i = 0; i < outputs->count; i++) {
         yk_value **read = &outputs->list[i].read;
         if (*read && (*read)->ndim == 4 && (*read)->dims[0] == YK_BATCH)
-            *read = yk_flatten(*read);
+            *read = yki_emit_one(*read, &yki_op_flatten, NULL);
     }
     return graph->status == YK_OK ? YK_OK : yki_error(graph->status, "%s", graph->error);
 }
