@@ -92,8 +92,7 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
     return yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){x, weight, bias});
 }
 
-/* ---- conv1d: of images of one row --------------------------------------------------------------
- */
+/* ---- conv1d: of images of one row ------------------------------------------------------------ */
 
 yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv1d_options *options)
 {
