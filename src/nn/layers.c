@@ -37,19 +37,19 @@ static const yki_layer_init normal = {.weight = YK_INIT_KAIMING_NORMAL_FAN_OUT};
 static const yki_layer_init uniform = {.weight = YK_INIT_KAIMING_UNIFORM};
 static const yki_layer_init uniform_with_bias = YKI_LINEAR_INIT;
 
-/* The parameters weight (first, second, rows, columns) and, with a bias, bias (biases). PyTorch
- * takes the fan-in from the second dimension, also in transposed convolutions, where that is the
- * number of channels that are written. */
-static yk_value *declare_filters(yk_value *x, int64_t first, int64_t second, int64_t rows,
-                                 int64_t columns, yki_layer_init init, int64_t biases,
-                                 yk_value **bias)
+/* The parameters weight, of these dimensions, and, with a bias, bias (biases). PyTorch takes the
+ * fan-in from the dimensions after the first, also in transposed convolutions, where the second is
+ * the number of channels that are written. */
+static yk_value *declare_filters(yk_value *x, int ndim, const int64_t *dims, yki_layer_init init,
+                                 int64_t biases, yk_value **bias)
 {
     yk_graph *graph = yk_value_graph(x);
     yk_dtype dtype = yk_value_dtype(x);
-    yk_value *weight = yk_parameter(graph, "weight", dtype, 4,
-                                    (int64_t[]){first, second, rows, columns}, init.weight, 0);
+    yk_value *weight = yk_parameter(graph, "weight", dtype, ndim, dims, init.weight, 0);
     bool counts = yk_value_shape(weight, NULL) >= 0; /* so its sizes are small enough to multiply */
-    int64_t fan = counts ? second * rows * columns : 1;
+    int64_t fan = 1;
+    for (int d = 1; counts && d < ndim; d++)
+        fan *= dims[d];
     *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &biases, init.bias, fan) : NULL;
     return weight;
 }
@@ -68,9 +68,9 @@ yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int
     int64_t width = yki_columns(o.column_kernel, kernel);
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
-    yk_value *bias; /* weight: (K, C / groups, R, S) */
-    yk_value *weight = declare_filters(x, out_channels, channels / groups, kernel, width, init,
-                                       out_channels, &bias);
+    yk_value *bias;
+    const int64_t filters[] = {out_channels, channels / groups, kernel, width};
+    yk_value *weight = declare_filters(x, 4, filters, init, out_channels, &bias);
     yk_value *y = yk_conv2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -99,16 +99,12 @@ static yk_value *convolve_sequence(yk_value *x, const char *name, int64_t out_ch
     const bool readable =
         YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT) == YK_OK;
     const int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* yk_conv1d reports it */
-    const int64_t inputs = has_shape(x, 3, dims) ? dims[1] / groups : 1;
+    const int64_t channels = has_shape(x, 3, dims) ? dims[1] : 1;
     yk_graph *graph = yk_value_graph(x);
-    const yk_dtype dtype = yk_value_dtype(x);
     yk_scope_push(graph, name);
-    yk_value *weight = yk_parameter(graph, "weight", dtype, 3,
-                                    (int64_t[]){out_channels, inputs, kernel}, init.weight, 0);
-    const bool counts = yk_value_shape(weight, NULL) >= 0;
-    yk_value *bias = init.has_bias ? yk_parameter(graph, "bias", dtype, 1, &out_channels, init.bias,
-                                                  counts ? inputs * kernel : 1)
-                                   : NULL;
+    yk_value *bias;
+    const int64_t filters[] = {out_channels, channels / groups, kernel};
+    yk_value *weight = declare_filters(x, 3, filters, init, out_channels, &bias);
     yk_value *y = yk_conv1d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
@@ -199,9 +195,9 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
     int64_t width = yki_columns(o.column_kernel, kernel);
     yk_graph *graph = yk_value_graph(x);
     yk_scope_push(graph, name);
-    yk_value *bias; /* weight: (C, F / groups, R, S) */
-    yk_value *weight = declare_filters(x, channels, out_channels / groups, kernel, width, init,
-                                       out_channels, &bias);
+    yk_value *bias;
+    const int64_t filters[] = {channels, out_channels / groups, kernel, width};
+    yk_value *weight = declare_filters(x, 4, filters, init, out_channels, &bias);
     yk_value *y = yk_conv_transpose2d(x, weight, bias, options);
     yk_scope_pop(graph);
     return y;
