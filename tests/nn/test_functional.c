@@ -56,8 +56,10 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_pad_with(x_of(3), 1, 1, 1, (yk_pad_mode)7), "pad_with: there is no mode 7");
     refused(yk_pad2d_with(x_of(3), 1, YK_PAD_REFLECT),
             "pad2d_with: input has shape (N, 5, 4), expected (N, C, H, W)");
-    refused(yk_conv1d(x_of(2), x_of(3), NULL, NULL), "conv1d: input has 2 dimensions, expected");
-    yk_value *sequence = x_of(3);
+    yk_value *sequence = x_of(2);
+    refused(yk_conv1d(sequence, yk_unsqueeze(sequence, 1), NULL, NULL),
+            "conv1d: input has 2 dimensions, expected");
+    sequence = x_of(3);
     refused(yk_conv1d(sequence, yk_slice(yk_unsqueeze(sequence, 1), 2, 0, 2), NULL, NULL),
             "conv1d: weight has 4 dimensions, expected (K, C / groups, S)");
     refused(yk_nn_conv1d(x_of(3), "conv", 8, 7, NULL), "is larger than input (N, 5, 1, 4)");
