@@ -161,10 +161,13 @@ static bool has_stranger(const int32_t *labels, int64_t count, int64_t classes, 
     return strangers != 0;
 }
 
-static yk_status refuse_labels(const loss *k, const void *labels)
+static yk_status check_labels(const loss *k, const void *labels)
 {
     const yk_dtype dtype = k->wide ? YK_I64 : YK_I32;
-    for (int64_t n = 0; n < k->batch * k->pixels; n++) {
+    const int64_t count = k->batch * k->pixels;
+    if (k->soft || (!k->wide && !has_stranger(labels, count, k->classes, k->ignored)))
+        return YK_OK;
+    for (int64_t n = 0; n < count; n++) {
         const int64_t label = yki_index_at(dtype, labels, n);
         if ((label < 0 || label >= k->classes) && label != k->wide_ignored)
             return yki_error(YK_ERROR_INVALID_ARGUMENT,
@@ -174,34 +177,16 @@ static yk_status refuse_labels(const loss *k, const void *labels)
     return YK_OK;
 }
 
-/* int64 labels as int32, which the loops read. Returns whether any is no class. */
-static bool narrow_labels(const loss *k, const int64_t *wide, int32_t *labels)
+/* Labels as the loops read them: of int64 ones, which have been checked, a copy in int32. */
+static const void *narrow_labels(const loss *k, const yki_kernel_args *run, const void *labels)
 {
-    bool strangers = false;
-    for (int64_t n = 0; n < k->batch * k->pixels; n++) {
-        const bool ignored = wide[n] == k->wide_ignored;
-        strangers |= !ignored & ((uint64_t)wide[n] >= (uint64_t)k->classes);
-        labels[n] = (int32_t)(ignored ? k->ignored : wide[n]);
-    }
-    return strangers;
-}
-
-/* Labels as the loops read them, of which all are classes or ignored. */
-static yk_status take_labels(const loss *k, const yki_kernel_args *run, const void *given,
-                             const void **labels)
-{
-    bool strangers;
-    *labels = given;
-    if (k->soft)
-        return YK_OK;
-    if (k->wide) {
-        int32_t *narrow = (int32_t *)(void *)((char *)run->scratch + sums_bytes(k));
-        strangers = narrow_labels(k, given, narrow);
-        *labels = narrow;
-    } else {
-        strangers = has_stranger(given, k->batch * k->pixels, k->classes, k->ignored);
-    }
-    return strangers ? refuse_labels(k, given) : YK_OK;
+    const int64_t *wide = labels;
+    int32_t *narrow = (int32_t *)(void *)((char *)run->scratch + sums_bytes(k));
+    if (!k->wide)
+        return labels;
+    for (int64_t n = 0; n < k->batch * k->pixels; n++)
+        narrow[n] = (int32_t)(wide[n] == k->wide_ignored ? k->ignored : wide[n]);
+    return narrow;
 }
 
 /* ---- samples (N, C) -------------------------------------------------------------------------- */
@@ -383,11 +368,13 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 {
     const loss *k = (const loss *)kernel;
     const float *logits = run->in[YKI_CROSS_ENTROPY_LOGITS]; /* (N, C, ...) */
-    operands o = {NULL, k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
+    const void *labels = run->in[YKI_CROSS_ENTROPY_LABELS];
+    YK_TRY(check_labels(k, labels));
+    const operands o = {narrow_labels(k, run, labels),
+                        k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
     float *probabilities = k->keep_probabilities ? run->out[YKI_CROSS_ENTROPY_PROBABILITIES] : NULL;
     const yki_pixel_loss pixels = pixels_of(k, &o);
     yki_pixel_sums *sums = run->scratch, all = {0, 0};
-    YK_TRY(take_labels(k, run, run->in[YKI_CROSS_ENTROPY_LABELS], &o.labels));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
@@ -414,13 +401,13 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
 {
     const loss *k = (const loss *)kernel;
     const float *probabilities = run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES];
-    operands o = {NULL, k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
+    const operands o = {narrow_labels(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS]),
+                        k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
     const yki_pixel_loss pixels = pixels_of(k, &o);
     float *dlogits = run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS]; /* (N, C, ...) */
     float factor = *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_DLOSS];
     if (k->divides)
         factor /= *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_TOTAL];
-    YK_TRY(take_labels(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS], &o.labels));
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
