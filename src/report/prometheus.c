@@ -166,32 +166,30 @@ static bool compose(yk_prometheus *p)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static bool write_temporary(const yk_prometheus *p)
+static yk_status cannot_write(const yk_prometheus *p)
+{
+    return yki_error(YK_ERROR_IO, "%s: cannot write: %s", p->path, strerror(errno));
+}
+
+static yk_status write_temporary(const yk_prometheus *p)
 {
     int fd = open(p->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
-        return false;
-    size_t done = 0;
-    ssize_t part = 0;
-    while (done < p->length && (part = write(fd, p->text + done, p->length - done)) >= 0)
-        done += (size_t)part;
-    const bool written = done == p->length;
-    int error = errno;
+        return cannot_write(p);
+    yk_status status = yki_write_all(fd, p->path, p->text, p->length);
     close(fd);
-    errno = error;
-    return written;
+    return status;
 }
 
 static yk_status replace_file(yk_prometheus *p)
 {
     p->written_s = yki_now();
-    bool replaced = compose(p) && write_temporary(p) && rename(p->temporary, p->path) == 0;
-    int error = errno;
+    yk_status status = compose(p) ? write_temporary(p) : cannot_write(p);
+    if (status == YK_OK && rename(p->temporary, p->path))
+        status = cannot_write(p);
     free(p->text);
-    if (replaced)
-        return YK_OK;
-    yk_status status = yki_error(YK_ERROR_IO, "%s: cannot write: %s", p->path, strerror(error));
-    unlink(p->temporary);
+    if (status != YK_OK)
+        unlink(p->temporary);
     return status;
 }
 
