@@ -384,19 +384,6 @@ YK_TEST(nadam_has_its_product_after_steps_that_are_set)
 
 /* ---- Adagrad --------------------------------------------------------------------------------- */
 
-static void check_adagrad(const yk_adagrad_options *options, scalar_rule rule)
-{
-    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
-        yk_model *model = make_linear_model(dtype, 3, 2);
-        yk_optimizer *optimizer;
-        assert_ok(yk_adagrad_create(&optimizer, model, options));
-        assert_string_equal(yk_optimizer_name(optimizer), "adagrad");
-        assert_follows(dtype, model, optimizer, rule);
-        yk_optimizer_destroy(optimizer);
-        yk_model_destroy(model);
-    }
-}
-
 static double with_adagrad(double value, double grad, double state[3], int step)
 {
     (void)step;
@@ -413,11 +400,11 @@ static double adagrad_with_all(double value, double grad, double state[3], int s
 
 YK_TEST(adagrad_divides_by_the_root_of_the_sum_of_squares)
 {
-    check_adagrad(NULL, with_adagrad);
-    check_adagrad(YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT, o.lr = 0.05,
-                          o.lr_decay = 0.1, o.weight_decay = 0.02,
-                          o.initial_accumulator_value = 0.3, o.eps = 1e-3),
-                  adagrad_with_all);
+    FOLLOWS(adagrad, NULL, with_adagrad);
+    FOLLOWS(adagrad,
+            YK_WITH(yk_adagrad_options, YK_ADAGRAD_OPTIONS_INIT, o.lr = 0.05, o.lr_decay = 0.1,
+                    o.weight_decay = 0.02, o.initial_accumulator_value = 0.3, o.eps = 1e-3),
+            adagrad_with_all);
 }
 
 YK_TEST(sums_of_adagrad_start_from_a_value)
@@ -474,18 +461,6 @@ YK_TEST(adadelta_steps_by_the_root_of_the_mean_squared_update)
 
 /* ---- RMSprop --------------------------------------------------------------------------------- */
 
-static void check_rmsprop(const yk_rmsprop_options *options, scalar_rule rule)
-{
-    for (yk_dtype dtype = YK_F32; dtype <= YK_F64; dtype++) {
-        yk_model *model = make_linear_model(dtype, 3, 2);
-        yk_optimizer *optimizer;
-        assert_ok(yk_rmsprop_create(&optimizer, model, options));
-        assert_follows(dtype, model, optimizer, rule);
-        yk_optimizer_destroy(optimizer);
-        yk_model_destroy(model);
-    }
-}
-
 /* With the default alpha and eps; state: the mean of squares, the momentum, the mean. */
 static double rmsprop(double value, double grad, double state[3], int step)
 {
@@ -532,21 +507,23 @@ static double rmsprop_with_both(double value, double grad, double state[3], int 
 
 YK_TEST(rmsprop_divides_by_the_root_of_the_mean_square)
 {
-    check_rmsprop(NULL, rmsprop);
-    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.003, o.alpha = 0.9,
-                          o.eps = 0.0316, o.weight_decay = 0.02),
-                  rmsprop_decaying);
+    FOLLOWS(rmsprop, NULL, rmsprop);
+    FOLLOWS(rmsprop,
+            YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.003, o.alpha = 0.9,
+                    o.eps = 0.0316, o.weight_decay = 0.02),
+            rmsprop_decaying);
 }
 
 YK_TEST(rmsprop_with_momentum_and_centered)
 {
-    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.momentum = 0.9),
-                  rmsprop_with_momentum);
-    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.centered = true),
-                  rmsprop_centered);
-    check_rmsprop(YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.001, o.alpha = 0.9,
-                          o.eps = 1e-3, o.weight_decay = 0.01, o.momentum = 0.8, o.centered = true),
-                  rmsprop_with_both);
+    FOLLOWS(rmsprop, YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.momentum = 0.9),
+            rmsprop_with_momentum);
+    FOLLOWS(rmsprop, YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.centered = true),
+            rmsprop_centered);
+    FOLLOWS(rmsprop,
+            YK_WITH(yk_rmsprop_options, YK_RMSPROP_OPTIONS_INIT, o.lr = 0.001, o.alpha = 0.9,
+                    o.eps = 1e-3, o.weight_decay = 0.01, o.momentum = 0.8, o.centered = true),
+            rmsprop_with_both);
 }
 
 static void expect_slots(const yk_optimizer *optimizer, size_t parameter, const char *names)
