@@ -11,13 +11,13 @@
 #define CLI_SPIN_VARIABLE "GOMP_SPINCOUNT"
 #define CLI_SPIN_COUNT    "10000"
 
-/* Whether the environment says how threads wait, so that it is to be left as it is. */
+/* Whether the user has already chosen in the environment how threads wait. */
 bool cli_spinning_is_set(void);
 
 /*
- * Sets the variable for this process. libgomp has read its environment before main(), so the
- * program is started again, in its place, with the same arguments. Returns where the environment
- * says already how threads wait, or where it cannot start again.
+ * Sets the variable for this process, unless the user has chosen. libgomp reads its environment
+ * before main(), so this replaces the process by the same program with the same arguments. It
+ * returns if there is nothing to set, or if that fails.
  */
 void cli_limit_spinning(char **arguments);
 

@@ -611,8 +611,8 @@ yk_value *yk_amin(yk_value *x, int64_t dim);
 yk_value *yk_flatten(yk_value *x);
 /** The same elements in other dimensions, in row-major order, as Tensor.reshape: x (N, ...) ->
  *  (N, ...), dims holding ndim sizes. A batch stays first, as YK_BATCH; one of the others may be
- *  -1, which is what the rest leaves. Of a value without a batch, the first dimension is one like
- *  the others, but stays as it is where both it and another are -1. */
+ *  -1, which is what the rest leaves. Of a value without a batch, the first dimension may change,
+ *  too; if both it and another one are -1, it keeps its size. */
 yk_value *yk_reshape(yk_value *x, int ndim, const int64_t *dims);
 /** The dimensions of x in another order, as Tensor.permute: dimension d of the result is dimension
  *  dims[d] of x, dims holding ndim numbers from 0 on. A batch stays first. */

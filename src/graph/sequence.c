@@ -1,7 +1,7 @@
 /*
  * Sequences (N, C, L), which convolutions, pools and batch norm take as images of one row,
- * (N, C, 1, L). Between two of these, an operator that goes by elements is one of the images, too:
- * otherwise they would leave the layout of images for it, and come back.
+ * (N, C, 1, L). An element-wise operator between two of these takes the images, too: otherwise
+ * they would leave the layout of images for it, and come back.
  */
 #include "graph/sequence.h"
 
@@ -36,7 +36,7 @@ static yk_value *row_before(const yk_value *x)
 }
 
 /* Operators that images and sequences have in common. */
-static bool is_by_elements(const yki_op *op)
+static bool is_elementwise(const yki_op *op)
 {
     static const yki_op *const all[] = {
         &yki_op_relu,     &yki_op_relu6,     &yki_op_gelu,  &yki_op_sigmoid,    &yki_op_silu,
@@ -51,7 +51,7 @@ static bool is_by_elements(const yki_op *op)
 bool yki_rows_before(const yki_op *op, yk_value *const *in, yk_value **rows)
 {
     yk_value *any = NULL;
-    if (!is_by_elements(op))
+    if (!is_elementwise(op))
         return false;
     for (int i = 0; i < op->in_count; i++) {
         rows[i] = row_before(in[i]);

@@ -4,7 +4,7 @@
 
 #include "graph/operators.h"
 
-/* Whether the operator goes by elements, its inputs are sequences of one shape, and yki_of_row()
+/* Whether the operator is element-wise, its inputs are sequences of one shape, and yki_of_row()
  * has made one of them of an image: then rows (YKI_MAX_IN) receives them as images. */
 bool yki_rows_before(const yki_op *op, yk_value *const *in, yk_value **rows);
 
