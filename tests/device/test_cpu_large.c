@@ -60,3 +60,30 @@ YK_TEST(large_sums_of_broadcast_sides_equal_ref)
                 check(&c);
             }
 }
+
+/* 12 MiB and more, which are written past the caches unless they take the place of an operand. */
+static void check_element_wise(const yki_op *op, int operands, yk_dtype dtype, bool blocked)
+{
+    const int64_t dims[] = {dtype == YK_F32 ? 3 : 6, 35, 165, 177};
+    for (int threads = 1; threads <= 3; threads += 2) {
+        check_case c = start(op, dtype, blocked, threads);
+        c.tolerance = 1e-6; /* of exp and gelu */
+        for (int i = 0; i < operands; i++)
+            check_in(&c, dtype, DIMS, dims, 1, 2);
+        check_out(&c, dtype, DIMS, dims);
+        check(&c);
+    }
+}
+
+YK_TEST(large_element_wise_results_equal_ref)
+{
+    static const struct {
+        const yki_op *op;
+        int operands;
+    } cases[] = {{&yki_op_relu, 1}, {&yki_op_exp, 1}, {&yki_op_gelu, 1}, {&yki_op_divide, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int blocked = 0; blocked < 2; blocked++) {
+            check_element_wise(cases[i].op, cases[i].operands, YK_F32, blocked);
+            check_element_wise(cases[i].op, cases[i].operands, YK_BF16, blocked);
+        }
+}

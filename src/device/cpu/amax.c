@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "device/cpu/units.h"
 #include "device/middle.h"
 
 enum {
@@ -144,8 +145,10 @@ static yk_status run_amax(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const amax *k = (const amax *)kernel;
     const yki_middle *m = &k->middle;
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->units; i++) {
+    yki_units units;
+    yki_units_divide(&units, k->units, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         const unit u = unit_at(k, i);
         const void *x = (const char *)run->in[YKI_AMAX_X] + u.x;
         void *y = (char *)run->out[YKI_AMAX_Y] + u.y;
@@ -163,8 +166,10 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
 {
     const amax *k = (const amax *)kernel;
     const yki_middle *m = &k->middle;
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->units; i++) {
+    yki_units units;
+    yki_units_divide(&units, k->units, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         const unit u = unit_at(k, i);
         const void *x = (const char *)run->in[YKI_AMAX_BACKWARD_X] + u.x;
         const void *y = (const char *)run->in[YKI_AMAX_BACKWARD_Y] + u.y;

@@ -235,7 +235,8 @@ static void mask_scores(const head *h, int64_t query, int64_t keys, float *row)
                         yki_attention_mask_at(m, h->sample, h->head, query);
     const int64_t step = yki_attention_mask_step(m);
     if (step == 1) {
-        h->k->loops->map(YKI_MAP_ADD, YK_F32, row, mask, row, 0, 0, keys);
+        const yki_elementwise add = {.op = YKI_MAP_ADD, .dtype = YK_F32};
+        h->k->loops->map(&add, row, mask, row, keys);
         return;
     }
     for (int64_t key = 0; key < keys; key++)

@@ -9,6 +9,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/loops/scalar.h"
+#include "device/cpu/units.h"
 #include "graph/pool.h"
 
 typedef struct average {
@@ -246,8 +247,10 @@ static yk_status average_run(const yki_kernel *kernel, const yki_kernel_args *ru
     const average *k = (const average *)kernel;
     const char *from = run->in[0];
     char *to = run->out[0];
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->from.images * k->from.blocks; i++)
+    yki_units blocks;
+    yki_units_divide(&blocks, k->from.images * k->from.blocks, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&blocks, i)) >= 0;)
         average_block(k, from + (size_t)i * k->from_image, to + (size_t)i * k->to_image);
     return YK_OK;
 }

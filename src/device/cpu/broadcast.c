@@ -8,6 +8,7 @@
 #include "device/cpu/broadcast_axes.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "device/cpu/units.h"
 
 enum { PIECE = 2048 /* elements of a result, about */ };
 
@@ -28,6 +29,7 @@ typedef struct broadcast {
     int piece_axis; /* a piece is some steps of it with all of the axes after it */
     int again_axis; /* of the axes before it, which pieces walk first, or -1: see find_again */
     int64_t inside, steps, pieces, grain;
+    bool stream;
 } broadcast;
 
 static bool combine_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -124,6 +126,7 @@ static yk_status combine_prepare(yki_device *device, const yki_kernel_desc *desc
     k->of_pixels = find_numbers_of_pixels(k);
     k->again_axis = k->of_pixels < 0 ? find_again(k) : -1;
     k->grain = yki_grain(k->pieces, k->steps * k->inside, k->team);
+    k->stream = yki_exceed_caches(device, &k->out, &k->out);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -278,12 +281,19 @@ static void multiply_pixels(const broadcast *k, const yki_kernel_args *run, cons
 static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const broadcast *k = (const broadcast *)kernel;
+    const yki_elementwise map = {.op = k->op,
+                                 .dtype = k->dtype,
+                                 .alpha = (float)k->alpha,
+                                 .beta = (float)k->beta,
+                                 .stream = k->stream && run->out[0] != run->in[0] &&
+                                           run->out[0] != run->in[1]};
+    yki_units pieces;
+    yki_units_divide(&pieces, k->pieces, k->grain, k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
         written w[2];
         w[YKI_SIDE_A].at = w[YKI_SIDE_B].at = -1;
-#pragma omp for schedule(dynamic, k->grain)
-        for (int64_t i = 0; i < k->pieces; i++) {
+        for (int64_t i = -1; (i = yki_units_next(&pieces, i)) >= 0;) {
             piece p = piece_at(k, i);
             if (k->of_pixels >= 0) {
                 multiply_pixels(k, run, &p);
@@ -293,10 +303,11 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
             const void *b = k->op == YKI_MAP_SCALE
                                 ? NULL
                                 : side_of(k, YKI_SIDE_B, &p, run->in[1], &w[YKI_SIDE_B]);
-            k->loops->map(k->op, k->dtype, a, b,
-                          (char *)run->out[0] + p.at[YKI_SIDE_Y] * (int64_t)k->size,
-                          (float)k->alpha, (float)k->beta, p.steps * k->inside);
+            k->loops->map(&map, a, b, (char *)run->out[0] + p.at[YKI_SIDE_Y] * (int64_t)k->size,
+                          p.steps * k->inside);
         }
+        if (map.stream)
+            yki_stream_settle();
     }
     if (leaves_numbers_in_padding(k->op))
         yki_operand_clear_padding(k->device, &k->out, run->out[0]);

@@ -11,6 +11,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "device/cpu/units.h"
 
 enum { CHUNK = 1 << 14 }; /* elements of a call of the loops */
 
@@ -21,10 +22,10 @@ typedef struct eltwise {
     const yki_device *device; /* for clearing the padding ... */
     yki_operand out;          /* ... of the output */
     int64_t count;            /* elements in memory */
-    int64_t grain;            /* chunks that a thread takes at a time */
+    int64_t chunks, grain;    /* grain: chunks that a thread takes at a time */
     int team;
     yk_dtype dtype, to; /* to: for casts */
-    bool training;
+    bool training, stream;
     yki_attrs attrs;
 } eltwise;
 
@@ -49,8 +50,10 @@ static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc
     k->out = desc->out[0];
     k->count = yki_operand_elements(device, &desc->out[0]);
     k->team = yki_team(device, k->count);
-    k->grain = yki_grain((k->count + CHUNK - 1) / CHUNK, CHUNK, k->team);
+    k->chunks = (k->count + CHUNK - 1) / CHUNK;
+    k->grain = yki_grain(k->chunks, CHUNK, k->team);
     k->dtype = desc->in[0].dtype;
+    k->stream = yki_exceed_caches(device, &desc->in[0], &desc->out[0]);
     k->training = desc->training;
     k->attrs = desc->attrs ? *desc->attrs : (yki_attrs){0};
     *kernel = &k->base;
@@ -63,15 +66,25 @@ static yk_status eltwise_prepare(yki_device *device, const yki_kernel_desc *desc
 static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yki_map_op op)
 {
     const eltwise *k = (const eltwise *)kernel;
-    size_t size = yk_dtype_size(k->dtype);
-    float alpha = (float)k->attrs.alpha, beta = (float)k->attrs.beta;
+    const size_t size = yk_dtype_size(k->dtype);
     const char *a = run->in[0], *b = run->in[1];
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t at = 0; at < k->count; at += CHUNK) {
-        size_t offset = (size_t)at * size;
-        int64_t count = k->count - at < CHUNK ? k->count - at : CHUNK;
-        k->loops->map(op, k->dtype, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
-                      alpha, beta, count);
+    const yki_elementwise map = {.op = op,
+                                 .dtype = k->dtype,
+                                 .alpha = (float)k->attrs.alpha,
+                                 .beta = (float)k->attrs.beta,
+                                 .stream = k->stream && run->out[0] != a && run->out[0] != b};
+    yki_units chunks;
+    yki_units_divide(&chunks, k->chunks, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    {
+        for (int64_t chunk = -1; (chunk = yki_units_next(&chunks, chunk)) >= 0;) {
+            const int64_t at = chunk * CHUNK, left = k->count - at;
+            const size_t offset = (size_t)at * size;
+            k->loops->map(&map, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
+                          left < CHUNK ? left : CHUNK);
+        }
+        if (map.stream)
+            yki_stream_settle();
     }
 }
 

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "device/cpu/units.h"
 
 typedef struct interpolate {
     yki_kernel base;
@@ -113,11 +114,13 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
 static yk_status interpolate_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const interpolate *k = (const interpolate *)kernel;
-    const int64_t rows = k->to.rows, units = k->to.images * k->to.blocks * rows;
+    const int64_t rows = k->to.rows;
     const char *from = run->in[0];
     char *to = run->out[0];
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < units; i++) {
+    yki_units units;
+    yki_units_divide(&units, k->to.images * k->to.blocks * rows, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         const void *x = from + (size_t)(i / rows) * k->from_image;
         void *y = to + (size_t)(i / rows) * k->to_image;
         float *own = k->own + omp_get_thread_num() * k->from.columns * k->from.b;

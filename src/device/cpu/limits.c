@@ -48,13 +48,13 @@ static double measure_matrix_flop(const yki_device *device)
 static void add_arrays(const yki_device *device, const yki_cpu_loops *loops, float *a,
                        const float *b)
 {
+    const yki_elementwise add = {.op = YKI_MAP_ADD, .dtype = YK_F32};
 #pragma omp parallel num_threads(device->threads)
     {
         int64_t begin, end;
         yki_share(ELEMENTS / ALIGN, &begin, &end);
         float *share = a + begin * ALIGN;
-        loops->map(YKI_MAP_ADD, YK_F32, share, b + begin * ALIGN, share, 0, 0,
-                   (end - begin) * ALIGN);
+        loops->map(&add, share, b + begin * ALIGN, share, (end - begin) * ALIGN);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/loops/scalar.h"
+#include "device/cpu/units.h"
 
 enum { MAX_BLOCK = 16 };
 
@@ -416,8 +417,10 @@ typedef void (*block_fn)(const pool *k, const yki_kernel_args *run, int64_t bloc
 static yk_status each_block(const yki_kernel *kernel, const yki_kernel_args *run, block_fn body)
 {
     const pool *k = (const pool *)kernel;
-#pragma omp parallel for schedule(dynamic, k->grain) num_threads(k->team) if (k->team > 1)
-    for (int64_t block = 0; block < k->x.images * k->x.blocks; block++)
+    yki_units blocks;
+    yki_units_divide(&blocks, k->x.images * k->x.blocks, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t block = -1; (block = yki_units_next(&blocks, block)) >= 0;)
         body(k, run, block);
     return YK_OK;
 }

@@ -10,6 +10,7 @@
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/loops/scalar.h"
+#include "device/cpu/units.h"
 
 enum {
     CHUNK = 1024,         /* sums that are made at a time */
@@ -35,6 +36,7 @@ typedef struct reduction {
     /* A unit is some sums next to each other, in parts along an axis. */
     int part_axis;
     int64_t chunk, length, chunks, units, parts; /* chunk: numbers; length: sums of them */
+    int64_t grain;                               /* parts of units that a thread takes at a time */
     int64_t lanes;  /* next to each other that a result is the sum of; else 1 */
     int64_t beside; /* sums of a result: of its lanes, or 1 if these are added at once */
 } reduction;
@@ -132,6 +134,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     for (int d = 0; d < k->axes.count - 1; d++)
         k->units *= is_summed(&k->axes.axis[d]) ? 1 : k->axes.axis[d].size;
     divide_sums(k, yki_operand_elements(device, &desc->in[0]));
+    const int64_t pieces = k->units * k->parts;
+    k->grain = yki_grain(pieces, yki_operand_elements(device, large) / (pieces + 1), k->team);
     if (k->parts > 1)
         k->base.scratch = (size_t)(k->units * k->parts * k->length) * sizeof(double);
     *kernel = &k->base;
@@ -267,10 +271,15 @@ static yk_status run_reduction(const yki_kernel *kernel, const yki_kernel_args *
     const reduction *k = (const reduction *)kernel;
     double *partial = run->scratch;
     const terms all = {run->in[0], k->is_product ? run->in[YKI_REDUCE_FACTOR] : NULL};
-#pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
-    for (int64_t i = 0; i < k->units * k->parts; i++) {
-        double own[CHUNK], *sums = k->parts > 1 ? partial + i * k->length : own;
-        unit u = unit_at(k, i / k->parts, i % k->parts);
+    yki_units pieces;
+    yki_units_divide(&pieces, k->units * k->parts, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&pieces, i)) >= 0;) {
+        const int64_t number = i % k->units, part = i / k->units;
+        double own[CHUNK], *sums = own;
+        unit u = unit_at(k, number, part);
+        if (k->parts > 1)
+            sums = partial + (number * k->parts + part) * k->length;
         memset(sums, 0, (size_t)u.sums * sizeof *sums);
         sum_axes(k, &u, &all, 0, u.from, sums);
         if (k->parts == 1)

@@ -281,6 +281,15 @@ typedef enum yki_map_op {
     YKI_MAP_MASKED_FILL /* alpha where b is true, else a; beta 1: where it is false */
 } yki_map_op;
 
+typedef struct yki_elementwise {
+    yki_map_op op;
+    yk_dtype dtype; /* of both operands and the result */
+    float alpha, beta;
+    /* y, which is neither operand, is written past the caches; yki_stream_settle() is to follow the
+     * last call. */
+    bool stream;
+} yki_elementwise;
+
 /* Which elements dropout draws for numbers in memory: lane l of vector i (of pack / 2 numbers) is
  * element first + i vector_step + l lane_step. */
 typedef struct yki_dropout_places {
@@ -420,8 +429,7 @@ typedef struct yki_cpu_loops {
     void (*small_group_slopes)(const yki_small_group *group, const float *x, const float *dy,
                                float *dx, float mean, float invstd, double *sums, double *products);
     /* y = op(a, b), element by element; y may be a or b. */
-    void (*map)(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
-                float beta, int64_t count);
+    void (*map)(const yki_elementwise *map, const void *a, const void *b, void *y, int64_t count);
     void (*small_groups_slopes)(const yki_small_groups *groups, const float *x, const float *dy,
                                 float *dx, double *sums, double *products);
     /* Pixels of f32 that are as wide as a vector, each times its own number; y may be x. */

@@ -252,10 +252,12 @@ YKI_FORCE_INLINE yki_lanes apply(yki_map_op op, yki_lanes a, yki_lanes b, float 
  */
 enum { AHEAD = 2048 /* bytes */ };
 
-YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *y, float alpha,
-                             float beta, int64_t count, yk_dtype dtype)
+YKI_FORCE_INLINE void map_as(yki_map_op op, const yki_elementwise *m, const void *a, const void *b,
+                             void *y, int64_t count, yk_dtype dtype)
 {
-    bool two = op >= YKI_MAP_RELU_BACKWARD;
+    const bool two = op >= YKI_MAP_RELU_BACKWARD;
+    const bool stream = m->stream && yki_can_stream(y, 0, dtype);
+    const float alpha = m->alpha, beta = m->beta;
     int64_t i = 0;
     for (; i + YKI_PACK <= count; i += YKI_PACK) {
         if (dtype != YK_F32) {
@@ -263,12 +265,16 @@ YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *
             __builtin_prefetch((const char *)a + ahead);
             if (two)
                 __builtin_prefetch((const char *)b + ahead);
-            __builtin_prefetch((char *)y + ahead, 1);
+            if (!stream)
+                __builtin_prefetch((char *)y + ahead, 1);
         }
         yki_pack p = yki_load(a, i, dtype), q = two ? yki_load(b, i, dtype) : p;
         for (int j = 0; j < 2; j++)
             p.v[j] = apply(op, p.v[j], q.v[j], alpha, beta);
-        yki_store(y, i, p, dtype);
+        if (stream)
+            yki_store_streaming(y, i, p, dtype);
+        else
+            yki_store(y, i, p, dtype);
     }
     if (i == count)
         return;
@@ -279,14 +285,13 @@ YKI_FORCE_INLINE void map_as(yki_map_op op, const void *a, const void *b, void *
     yki_store_part(y, i, count - i, p, dtype);
 }
 
-static void map(yki_map_op op, yk_dtype dtype, const void *a, const void *b, void *y, float alpha,
-                float beta, int64_t count)
+static void map(const yki_elementwise *m, const void *a, const void *b, void *y, int64_t count)
 {
 #define CASE(name)                                                                                 \
     case name:                                                                                     \
-        FOR_EACH_DTYPE(map_as, dtype, name, a, b, y, alpha, beta, count);                          \
+        FOR_EACH_DTYPE(map_as, m->dtype, name, m, a, b, y, count);                                 \
         break
-    switch (op) {
+    switch (m->op) {
         CASE(YKI_MAP_RELU);
         CASE(YKI_MAP_RELU6);
         CASE(YKI_MAP_SIGMOID);
