@@ -87,3 +87,83 @@ YK_TEST(large_element_wise_results_equal_ref)
             check_element_wise(cases[i].op, cases[i].operands, YK_BF16, blocked);
         }
 }
+
+/* Of few images, whose channels threads share. */
+static void check_part(const yki_op *op, int64_t dim, int64_t first, int64_t of_x, int64_t of_y,
+                       bool blocked)
+{
+    int64_t x[] = {4, 120, 33, 31}, y[] = {4, 120, 33, 31};
+    x[dim] = of_x;
+    y[dim] = of_y;
+    for (int threads = 1; threads <= 3; threads += 2) {
+        check_case c = start(op, YK_F32, blocked, threads);
+        c.attrs.dim = dim;
+        c.attrs.first = first;
+        c.attrs.count = of_y;
+        check_in(&c, YK_F32, DIMS, x, 1, 0);
+        if (op == &yki_op_concat) {
+            x[dim] = of_y - of_x;
+            check_in(&c, YK_F32, DIMS, x, 1, 0);
+            x[dim] = of_x;
+        }
+        check_out(&c, YK_F32, DIMS, y);
+        check(&c);
+    }
+}
+
+YK_TEST(parts_of_few_images_equal_ref)
+{
+    for (int blocked = 0; blocked < 2; blocked++) {
+        check_part(&yki_op_concat, 0, 0, 3, 14, blocked);
+        check_part(&yki_op_concat, 1, 0, 32, 101, blocked);
+        check_part(&yki_op_concat, 1, 0, 37, 100, blocked);
+        check_part(&yki_op_concat, 2, 0, 3, 70, blocked);
+        check_part(&yki_op_slice, 0, 2, 16, 13, blocked);
+        check_part(&yki_op_slice, 1, 16, 120, 100, blocked);
+        check_part(&yki_op_slice, 1, 3, 120, 117, blocked);
+        check_part(&yki_op_pad, 0, 2, 9, 17, blocked);
+        check_part(&yki_op_pad, 1, 32, 48, 160, blocked);
+        check_part(&yki_op_pad, 1, 5, 67, 133, blocked);
+        check_part(&yki_op_pad, 1, 0, 64, 67, blocked);
+        check_part(&yki_op_pad, 3, 1, 29, 31, blocked);
+    }
+}
+
+/* 24 MiB and more in both, of which what is written goes past the caches. */
+static void check_pooling(const yki_op *op, bool grows, int64_t kernel, yk_dtype dtype)
+{
+    const int64_t most[] = {dtype == YK_F32 ? 5 : 9, 33, 200, 202};
+    const int64_t few[] = {most[0], 33, 100, 101};
+    for (int threads = 1; threads <= 3; threads += 2) {
+        check_case c = start(op, dtype, true, threads);
+        c.attrs = (yki_attrs){.kernel = {kernel, kernel},
+                              .stride = {2, 2},
+                              .padding = {kernel / 2, kernel / 2},
+                              .bilinear = true};
+        if (kernel == 2)
+            c.attrs.padding[0] = c.attrs.padding[1] = 0;
+        c.tolerance = 1e-5;
+        check_in(&c, dtype, DIMS, grows ? few : most, 1, 0);
+        if (op == &yki_op_max_pool2d_backward) /* places of maxima */
+            check_in(&c, YK_U8, DIMS, few, (double)(kernel * kernel) / 2,
+                     (double)(kernel * kernel) / 2);
+        check_out(&c, dtype, DIMS, grows ? most : few);
+        check(&c);
+    }
+}
+
+YK_TEST(large_pools_and_images_equal_ref)
+{
+    for (int i = 0; i < 2; i++) {
+        const yk_dtype dtype = i ? YK_BF16 : YK_F32;
+        check_pooling(&yki_op_max_pool2d, false, 2, dtype);
+        check_pooling(&yki_op_max_pool2d, false, 3, dtype);
+        check_pooling(&yki_op_max_pool2d_backward, true, 2, dtype);
+        check_pooling(&yki_op_max_pool2d_backward, true, 3, dtype);
+        check_pooling(&yki_op_avg_pool2d, false, 2, dtype);
+        check_pooling(&yki_op_avg_pool2d_backward, true, 2, dtype);
+        check_pooling(&yki_op_avg_pool2d_backward, true, 3, dtype);
+        check_pooling(&yki_op_interpolate, true, 0, dtype);
+        check_pooling(&yki_op_interpolate_backward, true, 0, dtype);
+    }
+}

@@ -140,7 +140,9 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, int64_t
                                .weights = t->weights,
                                .one_weight = true,
                                .ahead = k->from.pixels > k->to.pixels &&
-                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
+                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0]),
+                               .stream = yki_streams(device, &desc->out[0]) &&
+                                         yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
     const size_t size = yk_dtype_size(desc->in[0].dtype);
     k->from_image = (size_t)(k->from.pixels * k->from.b) * size;
     k->to_image = (size_t)(k->to.pixels * k->to.b) * size;

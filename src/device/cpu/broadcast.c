@@ -306,8 +306,6 @@ static yk_status combine_all(const yki_kernel *kernel, const yki_kernel_args *ru
             k->loops->map(&map, a, b, (char *)run->out[0] + p.at[YKI_SIDE_Y] * (int64_t)k->size,
                           p.steps * k->inside);
         }
-        if (map.stream)
-            yki_stream_settle();
     }
     if (leaves_numbers_in_padding(k->op))
         yki_operand_clear_padding(k->device, &k->out, run->out[0]);

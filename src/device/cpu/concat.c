@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
+#include "device/cpu/units.h"
 
 typedef struct concat {
     yki_kernel base;
@@ -15,6 +16,9 @@ typedef struct concat {
     int inputs;    /* that are there */
     int64_t first; /* slice: the place in the input where it begins; pad: in the result */
     size_t size;   /* of an element */
+    int64_t parts; /* of an image ... */
+    int64_t part;  /* ... of so many channels, in whole blocks, but for the last part */
+    int64_t grain; /* parts that a thread takes at a time */
     int team;
 } concat;
 
@@ -46,6 +50,19 @@ static yki_geometry geometry_of(const yki_device *device, const yki_operand *x, 
     return g;
 }
 
+/* Where images are few, as along dimension 0, threads share them. */
+static void divide(concat *k)
+{
+    enum { SHARES = 4 /* of a thread */ };
+    const yki_geometry *g = &k->out;
+    const int64_t images = g->images > 0 ? g->images : 1;
+    const int64_t wanted = k->team > 1 ? (SHARES * k->team + images - 1) / images : 1;
+    const int64_t blocks = (g->blocks + wanted - 1) / wanted;
+    k->part = blocks * g->b;
+    k->parts = (g->blocks + blocks - 1) / blocks;
+    k->grain = yki_grain(g->images * k->parts, k->part * g->pixels, k->team);
+}
+
 static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
 {
@@ -58,6 +75,7 @@ static yk_status concat_prepare(yki_device *device, const yki_kernel_desc *desc,
     k->first = desc->op == &yki_op_concat ? 0 : desc->attrs->first;
     k->size = yk_dtype_size(desc->out[0].dtype);
     k->team = yki_team(device, yki_operand_elements(device, &desc->out[0]));
+    divide(k);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -130,6 +148,16 @@ static void copy_channels(const concat *k, const yki_geometry *in, const char *x
         copy_channel(k, in, x, from + c, y, to + c, image);
 }
 
+/* Sets channels of an image to zero, in whole blocks. */
+static void clear_blocks(const concat *k, char *y, int64_t image, int64_t begin, int64_t end)
+{
+    const yki_geometry *g = &k->out;
+    const int64_t first = begin / g->b, last = (end + g->b - 1) / g->b;
+    const size_t block = (size_t)(g->pixels * g->b) * k->size;
+    if (first < last)
+        memset(y + (size_t)(image * g->blocks + first) * block, 0, (size_t)(last - first) * block);
+}
+
 /* Sets the channels of an image's last block that are none to zero. */
 static void clear_padding(const concat *k, char *y, int64_t image)
 {
@@ -140,32 +168,72 @@ static void clear_padding(const concat *k, char *y, int64_t image)
                (size_t)(g->b - used) * k->size);
 }
 
-static yk_status concat_run(const yki_kernel *kernel, const yki_kernel_args *run)
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Channels [begin, end) of an image of the result. */
+typedef void part_fn(const concat *k, const yki_kernel_args *run, int64_t image, int64_t begin,
+                     int64_t end);
+
+static void concat_part(const concat *k, const yki_kernel_args *run, int64_t image, int64_t begin,
+                        int64_t end)
+{
+    int64_t to = 0;
+    if (end == k->out.channels)
+        clear_padding(k, run->out[0], image);
+    for (int i = 0; i < k->inputs; i++) {
+        const int64_t channels = k->inputs == 1 ? k->out.channels : k->in[i].channels;
+        const int64_t from = most(begin - to, 0), until = least(end - to, channels);
+        if (from < until)
+            copy_channels(k, &k->in[i], run->in[i], k->first + from, run->out[0], to + from,
+                          until - from, image);
+        to += channels;
+    }
+}
+
+static void pad_part(const concat *k, const yki_kernel_args *run, int64_t image, int64_t begin,
+                     int64_t end)
+{
+    const int64_t from = most(k->first, begin), until = least(k->first + k->in[0].channels, end);
+    if (from >= until) {
+        clear_blocks(k, run->out[0], image, begin, end);
+        return;
+    }
+    clear_blocks(k, run->out[0], image, begin, from);
+    clear_blocks(k, run->out[0], image, until, end);
+    copy_channels(k, &k->in[0], run->in[0], from - k->first, run->out[0], from, until - from,
+                  image);
+}
+
+static yk_status each_part(const yki_kernel *kernel, const yki_kernel_args *run, part_fn *body)
 {
     const concat *k = (const concat *)kernel;
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t image = 0; image < k->out.images; image++) {
-        int64_t to = 0;
-        clear_padding(k, run->out[0], image);
-        for (int i = 0; i < k->inputs; i++) {
-            int64_t channels = k->inputs == 1 ? k->out.channels : k->in[i].channels;
-            copy_channels(k, &k->in[i], run->in[i], k->first, run->out[0], to, channels, image);
-            to += channels;
-        }
+    const yki_geometry *g = &k->out;
+    yki_units parts;
+    yki_units_divide(&parts, g->images * k->parts, k->grain, k->team);
+#pragma omp parallel num_threads(k->team) if (k->team > 1)
+    for (int64_t i = -1; (i = yki_units_next(&parts, i)) >= 0;) {
+        const int64_t image = i / k->parts, begin = (i - image * k->parts) * k->part;
+        body(k, run, image, begin, least(begin + k->part, g->channels));
     }
     return YK_OK;
 }
 
+static yk_status concat_run(const yki_kernel *kernel, const yki_kernel_args *run)
+{
+    return each_part(kernel, run, concat_part);
+}
+
 static yk_status pad_run(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    const concat *k = (const concat *)kernel;
-    const size_t bytes = (size_t)(k->out.blocks * k->out.pixels * k->out.b) * k->size;
-#pragma omp parallel for num_threads(k->team) if (k->team > 1)
-    for (int64_t image = 0; image < k->out.images; image++) {
-        memset((char *)run->out[0] + (size_t)image * bytes, 0, bytes);
-        copy_channels(k, &k->in[0], run->in[0], 0, run->out[0], k->first, k->in[0].channels, image);
-    }
-    return YK_OK;
+    return each_part(kernel, run, pad_part);
 }
 
 const yki_kernel_impl yki_cpu_concat = {.op = &yki_op_concat,

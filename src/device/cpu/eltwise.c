@@ -76,15 +76,11 @@ static void eltwise_map(const yki_kernel *kernel, const yki_kernel_args *run, yk
     yki_units chunks;
     yki_units_divide(&chunks, k->chunks, k->grain, k->team);
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
-    {
-        for (int64_t chunk = -1; (chunk = yki_units_next(&chunks, chunk)) >= 0;) {
-            const int64_t at = chunk * CHUNK, left = k->count - at;
-            const size_t offset = (size_t)at * size;
-            k->loops->map(&map, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
-                          left < CHUNK ? left : CHUNK);
-        }
-        if (map.stream)
-            yki_stream_settle();
+    for (int64_t chunk = -1; (chunk = yki_units_next(&chunks, chunk)) >= 0;) {
+        const int64_t at = chunk * CHUNK, left = k->count - at;
+        const size_t offset = (size_t)at * size;
+        k->loops->map(&map, a + offset, b ? b + offset : NULL, (char *)run->out[0] + offset,
+                      left < CHUNK ? left : CHUNK);
     }
 }
 

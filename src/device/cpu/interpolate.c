@@ -102,7 +102,9 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
                              .columns = to.columns,
                              .of_rows = of_rows,
                              .of_columns = of_columns,
-                             .ahead = from.pixels > to.pixels};
+                             .ahead = from.pixels > to.pixels,
+                             .stream = yki_streams(device, &desc->out[0]) &&
+                                       yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
     k->from_image = (size_t)(from.pixels * from.b) * yk_dtype_size(desc->in[0].dtype);
     k->to_image = (size_t)(to.pixels * to.b) * yk_dtype_size(desc->in[0].dtype);
     k->team = team;

@@ -97,8 +97,10 @@ static yki_window_range windows_inside(const pool *k, int d, int64_t windows, in
 }
 
 /* The loops know indices of one byte only. */
-static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
+static void shape_loops(pool *k, const yki_device *device, const yki_kernel_desc *desc,
+                        bool has_index)
 {
+    const yki_cpu_loops *loops = yki_cpu_loops_of(device);
     if (k->x.b != loops->pack / 2 || (has_index && !k->byte_index))
         return;
     k->loops = loops;
@@ -107,6 +109,8 @@ static void shape_loops(pool *k, const yki_cpu_loops *loops, bool has_index)
                               .columns = k->x.columns,
                               .y_rows = k->y.rows,
                               .y_columns = k->y.columns,
+                              .stream = yki_streams(device, &desc->out[0]) &&
+                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0]),
                               .inside_rows = windows_inside(k, 0, k->y.rows, k->x.rows),
                               .inside_columns = windows_inside(k, 1, k->y.columns, k->x.columns)};
     for (int d = 0; d < 2; d++) {
@@ -120,7 +124,7 @@ static yk_status prepare_max(yki_device *device, const yki_kernel_desc *desc, yk
 {
     YK_TRY(pool_prepare(device, desc, kernel));
     pool *k = (pool *)*kernel;
-    shape_loops(k, yki_cpu_loops_of(device), k->keep_index);
+    shape_loops(k, device, desc, k->keep_index);
     k->shape.ahead = yki_exceed_caches(device, &desc->in[0], &desc->out[0]);
     return YK_OK;
 }
@@ -129,7 +133,7 @@ static yk_status prepare_max_backward(yki_device *device, const yki_kernel_desc 
                                       yki_kernel **kernel)
 {
     YK_TRY(prepare_backward(device, desc, kernel));
-    shape_loops((pool *)*kernel, yki_cpu_loops_of(device), true);
+    shape_loops((pool *)*kernel, device, desc, true);
     return YK_OK;
 }
 

@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include "device/cpu/geometry.h"
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -34,5 +36,6 @@ int64_t yki_units_next(yki_units *units, int64_t unit)
         if (next < part->end)
             return next;
     }
+    yki_stream_settle();
     return -1;
 }

@@ -30,7 +30,8 @@ void yki_units_divide(yki_units *units, int64_t count, int64_t grain, int team);
 
 /* Within the region:
  *     for (int64_t unit = -1; (unit = yki_units_next(&units, unit)) >= 0;)
- * calls the body once for each unit, in one of the threads. */
+ * calls the body once for each unit, in one of the threads. What a thread has written past the
+ * caches is visible to the others when it finds no more units. */
 int64_t yki_units_next(yki_units *units, int64_t unit);
 
 #endif

@@ -79,7 +79,7 @@ YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, b
                     (q + 1 < w->columns ? w->of_columns[q + 1].begin : v.end) - v.begin, dtype);
             const yki_lanes total = sum_any_window(x, h.begin * w->pitch + v.begin, w->pitch,
                                                    h.end - h.begin, v.end - v.begin, dtype);
-            yki_store_lanes(y, at * YKI_WIDTH, total * w->weights[w->one_weight ? 0 : at], dtype);
+            yki_put_pixel(y, at, total * w->weights[w->one_weight ? 0 : at], w->stream, dtype);
         }
     }
 }
@@ -102,7 +102,7 @@ YKI_FORCE_INLINE void sum_weighted_as(const yki_windows *w, const void *x, void 
                     const int64_t from = r * w->pitch + s;
                     total += w->weights[from] * yki_load_pixel(x, from, dtype);
                 }
-            yki_store_lanes(y, (p * w->columns + q) * YKI_WIDTH, total, dtype);
+            yki_put_pixel(y, p * w->columns + q, total, w->stream, dtype);
         }
 }
 

@@ -3,15 +3,6 @@
  * at a time: included by table.h alone.
  */
 
-YKI_FORCE_INLINE void strided_store(const yki_depthwise *d, void *to, int64_t pixel,
-                                    yki_lanes value, yk_dtype dtype)
-{
-    if (d->stream && dtype == YK_F32)
-        yki_stream_lanes((float *)to + pixel * YKI_WIDTH, value);
-    else
-        yki_store_lanes(to, pixel * YKI_WIDTH, value, dtype);
-}
-
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* The three rows of x that a row of results reads; those outside the image are zeros. */
@@ -81,7 +72,7 @@ YKI_FORCE_INLINE void forward_image(const yki_depthwise *d, const void *x, const
             strided_fetch(d, &rows, column, dtype);
             yki_lanes sum =
                 inner ? strided_sum(&rows, w, left, dtype) : strided_edge(d, &rows, w, left, dtype);
-            strided_store(d, y, row * d->dy_columns + column, sum, dtype);
+            yki_put_pixel(y, row * d->dy_columns + column, sum, d->stream, dtype);
         }
     }
 }
@@ -160,9 +151,9 @@ YKI_FORCE_INLINE void data_row(const yki_depthwise *d, const data_rows *rows, co
         data_pair pair = data_pixels(w, a, left_a, b, left_b, both);
         int64_t column = 2 * q - d->padding;
         if (column >= 0)
-            strided_store(d, dx, column, pair.even, dtype);
+            yki_put_pixel(dx, column, pair.even, d->stream, dtype);
         if (column + 1 >= 0 && column + 1 < d->columns)
-            strided_store(d, dx, column + 1, pair.odd, dtype);
+            yki_put_pixel(dx, column + 1, pair.odd, d->stream, dtype);
         left_a = a;
         left_b = b;
     }

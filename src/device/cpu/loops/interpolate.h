@@ -61,7 +61,7 @@ YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void
         yki_lanes total = {0};
         for (int64_t s = 0; s < mix.count; s++)
             total += mix.weights[s] * yki_load_pixel(own, mix.first + s, YK_F32);
-        yki_store_lanes(y, (row * m->columns + q) * YKI_WIDTH, total, dtype);
+        yki_put_pixel(y, row * m->columns + q, total, m->stream, dtype);
     }
 }
 

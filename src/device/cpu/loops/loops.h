@@ -134,6 +134,7 @@ typedef struct yki_max_pool {
     int64_t kernel[2], stride[2], padding[2];     /* of rows, and of columns */
     yki_window_range inside_rows, inside_columns; /* of y: windows that lie inside x */
     bool ahead;                                   /* x is fetched in advance: it is in no cache */
+    bool stream;                                  /* y or dx is written past the caches */
 } yki_max_pool;
 
 /* Sums over rectangles of pixels of a map, which make a map of results. */
@@ -145,6 +146,7 @@ typedef struct yki_windows {
     const float *weights; /* of each result, or of each pixel that is summed */
     bool one_weight;      /* weights has one, for all results */
     bool ahead;           /* the map that is summed is fetched in advance: it is in no cache */
+    bool stream;          /* results are written past the caches */
 } yki_windows;
 
 /* A result is the sum of so many inputs along one axis, each of which has a weight. */
@@ -159,6 +161,7 @@ typedef struct yki_mixing {
     int64_t pitch, columns;              /* pixels in a row of the input, and of the result */
     const yki_mix *of_rows, *of_columns; /* what each row or column of the result is made of */
     bool ahead;                          /* rows of the input are fetched in advance */
+    bool stream;                         /* blocks of the result are written past the caches */
 } yki_mixing;
 
 /*
@@ -285,9 +288,7 @@ typedef struct yki_elementwise {
     yki_map_op op;
     yk_dtype dtype; /* of both operands and the result */
     float alpha, beta;
-    /* y, which is neither operand, is written past the caches; yki_stream_settle() is to follow the
-     * last call. */
-    bool stream;
+    bool stream; /* y, which is neither operand, is written past the caches */
 } yki_elementwise;
 
 /* Which elements dropout draws for numbers in memory: lane l of vector i (of pack / 2 numbers) is

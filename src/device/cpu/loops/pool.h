@@ -7,10 +7,11 @@
  */
 
 /* One pixel whose values the dtype represents exactly. */
-YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, yk_dtype dtype)
+YKI_FORCE_INLINE void store_exact(const yki_max_pool *p, void *memory, int64_t pixel, yki_lanes x,
+                                  yk_dtype dtype)
 {
     if (dtype != YK_BF16)
-        yki_store_lanes(memory, pixel * YKI_WIDTH, x, dtype);
+        yki_put_pixel(memory, pixel, x, p->stream, dtype);
     else
         *(yki_halves_at *)((uint16_t *)memory + pixel * YKI_WIDTH) =
             __builtin_convertvector((yki_bits)x >> 16, yki_halves);
@@ -85,7 +86,7 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
             winner = (offset & larger) | (winner & ~larger);
             best = yki_select(larger, tap, best);
         }
-    store_exact(y, at, best, dtype);
+    store_exact(p, y, at, best, dtype);
     if (index)
         store_places(index, at, winner);
 }
@@ -188,7 +189,7 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const ui
                 int64_t offset = (down - i * steps.down) * steps.columns + right - j * steps.across;
                 sum += won(yki_load_pixel(dy, at, dtype), winner, offset);
             }
-        yki_store_lanes(dx, (row * columns + column) * YKI_WIDTH, sum, dtype);
+        yki_put_pixel(dx, row * columns + column, sum, p->stream, dtype);
     }
 }
 
@@ -206,7 +207,7 @@ typedef struct pool_row {
  * decided for a pixel.
  */
 YKI_FORCE_INLINE void gather_pairs(const pool_row rows[2], int count, void *dx, int64_t pixel,
-                                   int64_t begin, int64_t end, yk_dtype dtype)
+                                   int64_t begin, int64_t end, bool stream, yk_dtype dtype)
 {
     yki_lanes before[2];
     yki_bits winner_before[2];
@@ -225,8 +226,8 @@ YKI_FORCE_INLINE void gather_pairs(const pool_row rows[2], int count, void *dx, 
             before[r] = gradient;
             winner_before[r] = winner;
         }
-        yki_store_lanes(dx, (pixel + 2 * j) * YKI_WIDTH, even, dtype);
-        yki_store_lanes(dx, (pixel + 2 * j + 1) * YKI_WIDTH, odd, dtype);
+        yki_put_pixel(dx, pixel + 2 * j, even, stream, dtype);
+        yki_put_pixel(dx, pixel + 2 * j + 1, odd, stream, dtype);
     }
 }
 
@@ -252,9 +253,9 @@ YKI_FORCE_INLINE void gather_row_of_threes(const yki_max_pool *p, const void *dy
     const int64_t pixel = row * p->columns - padding;
     gather_row(p, dy, index, dx, row, 0, 2 * begin - padding, steps, dtype);
     if (h.end - h.first == 2)
-        gather_pairs(rows, 2, dx, pixel, begin, end, dtype);
+        gather_pairs(rows, 2, dx, pixel, begin, end, p->stream, dtype);
     else
-        gather_pairs(rows, 1, dx, pixel, begin, end, dtype);
+        gather_pairs(rows, 1, dx, pixel, begin, end, p->stream, dtype);
     gather_row(p, dy, index, dx, row, 2 * end - padding, p->columns, steps, dtype);
 }
 
@@ -270,7 +271,7 @@ YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const u
         yki_lanes gradient = yki_load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
         for (int64_t r = 0; r < rows; r++)
             for (int64_t s = 0; s < columns; s++)
-                store_exact(dx, top + q * columns + r * p->columns + s,
+                store_exact(p, dx, top + q * columns + r * p->columns + s,
                             won(gradient, winner, r * columns + s), dtype);
     }
 }

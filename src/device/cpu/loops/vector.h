@@ -415,6 +415,17 @@ YKI_FORCE_INLINE void yki_store_lanes(void *memory, int64_t element, yki_lanes x
 #endif
 }
 
+/* One pixel, of f32 past the caches if wanted: its neighbour is to follow at once where a vector is
+ * half a line. */
+YKI_FORCE_INLINE void yki_put_pixel(void *memory, int64_t pixel, yki_lanes x, bool stream,
+                                    yk_dtype dtype)
+{
+    if (stream && dtype == YK_F32)
+        yki_stream_lanes((float *)memory + pixel * YKI_WIDTH, x);
+    else
+        yki_store_lanes(memory, pixel * YKI_WIDTH, x, dtype);
+}
+
 YKI_FORCE_INLINE bool yki_can_stream(const void *memory, int64_t element, yk_dtype dtype)
 {
     return ((uintptr_t)memory + (size_t)element * yki_size_of(dtype)) % sizeof(yki_lanes) == 0;
