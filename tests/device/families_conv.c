@@ -14,7 +14,8 @@ static const conformance_case conv2d_cases[] = {
     {.x = {2, 40, 4, 4}, .filters = 8, .kernel = {1}, .bias = true},
     {.x = {2, 16, 7, 7}, .filters = 40, .kernel = {1}, .stride = 2},
     {.x = {2, 5, 9, 9}, .filters = 17, .kernel = {1}, .stride = 3, .bias = true},
-    {.x = {2, 32, 7, 6}, .filters = 16, .kernel = {2}, .stride = 3}, /* stride beyond kernel */
+    {.x = {2, 32, 7, 6}, .filters = 16, .kernel = {2}, .stride = 3},  /* stride beyond kernel */
+    {.x = {2, 40, 6, 18}, .filters = 72, .kernel = {2}, .stride = 2}, /* patches */
     {.x = {1, 16, 1, 1}, .filters = 32, .kernel = {1}},
     {.x = {1, 40, 1, 1}, .filters = 24, .kernel = {3}, .padding = 1, .bias = true},
     {.x = {2, 3, 17, 13}, .filters = 16, .kernel = {7}, .stride = 2, .padding = 3},
@@ -258,6 +259,8 @@ static const conformance_case conv_transpose2d_cases[] = {
     {.x = {2, 16, 8, 8}, .filters = 3, .kernel = {4}, .stride = 2, .padding = 1, .bias = true},
     /* U-Net's, an autoencoder's. */
     {.x = {2, 32, 5, 6}, .filters = 16, .kernel = {2}, .stride = 2, .bias = true},
+    {.x = {2, 280, 3, 13}, .filters = 80, .kernel = {2}, .stride = 2, .bias = true},
+    {.x = {2, 20, 4, 9}, .filters = 24, .kernel = {3}, .stride = 3},
     {.x = {2, 8, 4, 3},
      .filters = 16,
      .kernel = {3},

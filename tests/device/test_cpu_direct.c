@@ -85,6 +85,43 @@ YK_TEST(large_results_of_pointwise_kernels_have_the_bits_of_unaligned_ones)
     }
 }
 
+/* ---- patches --------------------------------------------------------------------------------- */
+
+/* Of 2x2, transposed or as a gradient of x. */
+static yki_kernel_desc patches_desc(bool transposed, const int64_t *in_dims, int64_t filters)
+{
+    static const yki_attrs halving = {
+        .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}, .groups = 1};
+    yki_operand in = x, out = x, taps = weight, bias = weight;
+    memcpy(in.dims, in_dims, 4 * sizeof *in_dims);
+    memcpy(out.dims, (int64_t[]){in_dims[0], filters, 2 * in_dims[2], 2 * in_dims[3]},
+           4 * sizeof *in_dims);
+    memcpy(taps.dims, (int64_t[]){in_dims[1], filters, 2, 2}, 4 * sizeof *in_dims);
+    bias.ndim = 1;
+    bias.dims[0] = filters;
+    return (yki_kernel_desc){.op = transposed ? &yki_op_conv_transpose2d
+                                              : &yki_op_conv2d_backward_data,
+                             .attrs = &halving,
+                             .in_count = transposed ? 3 : 2,
+                             .in = {in, taps, bias},
+                             .out_count = 1,
+                             .out = {out}};
+}
+
+/* Many rows of few channels, and channels whose products are cut. Large results are written past
+ * the caches. */
+YK_TEST(patches_have_the_same_bits_with_any_threads)
+{
+    for (int transposed = 0; transposed < 2; transposed++) {
+        yki_kernel_desc wide = patches_desc(transposed, (int64_t[]){5, 48, 40, 41}, 64);
+        yki_kernel_desc deep = patches_desc(transposed, (int64_t[]){3, 640, 9, 11}, 272);
+        const yki_kernel_impl *impl =
+            transposed ? &yki_cpu_conv_transpose2d_patches : &yki_cpu_conv2d_backward_data_patches;
+        same_bits(&wide, impl);
+        same_bits(&deep, impl);
+    }
+}
+
 /* ---- depthwise ------------------------------------------------------------------------------- */
 
 static void depthwise_same_bits(int64_t images, int64_t rows, int64_t columns, int64_t side)

@@ -67,6 +67,11 @@ YK_TEST(pointwise_wherever_it_is_possible)
     force("pointwise", &f32, OF(&family_conv2d));
 }
 
+YK_TEST(patches_wherever_they_are_possible)
+{
+    force("patches", &f32, OF(&family_conv2d, &family_conv_transpose2d));
+}
+
 YK_TEST(strips_wherever_they_are_possible)
 {
     force("strips", &f32, OF(&family_conv2d));

@@ -41,6 +41,7 @@ extern const yki_kernel_impl yki_cpu_conv2d_backward_data_strided,
     yki_cpu_conv2d_backward_weight_strided;
 extern const yki_kernel_impl yki_cpu_conv2d_pointwise, yki_cpu_conv2d_backward_data_pointwise,
     yki_cpu_conv2d_backward_weight_pointwise;
+extern const yki_kernel_impl yki_cpu_conv_transpose2d_patches, yki_cpu_conv2d_backward_data_patches;
 extern const yki_kernel_impl yki_cpu_conv2d_depthwise, yki_cpu_conv2d_backward_data_depthwise,
     yki_cpu_conv2d_backward_weight_depthwise;
 extern const yki_kernel_impl yki_cpu_conv2d_narrow, yki_cpu_conv2d_backward_data_narrow,

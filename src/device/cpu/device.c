@@ -37,6 +37,8 @@ static const yki_kernel_impl *const kernels[] = {
     &yki_cpu_conv2d_pointwise,
     &yki_cpu_conv2d_backward_data_pointwise,
     &yki_cpu_conv2d_backward_weight_pointwise,
+    &yki_cpu_conv_transpose2d_patches,
+    &yki_cpu_conv2d_backward_data_patches,
 #endif
     &yki_cpu_conv2d_depthwise,
     &yki_cpu_conv2d_backward_data_depthwise,

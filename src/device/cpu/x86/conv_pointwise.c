@@ -250,6 +250,7 @@ static void multiply_span(const pointwise *k, const yki_kernel_args *run, const 
     float *out = (float *)run->out[0] + offset_of(all, s, k->out) + c.first * all->pixels;
     yki_pointwise_product p = {.x_block = all->pixels * LANES,
                                .y_block = all->pixels * LANES,
+                               .y_step = LANES,
                                .ahead = ahead,
                                .pixels = s->pixels,
                                .vectors = c.vectors,

@@ -1,8 +1,9 @@
 /*
- * The inner loops of 1x1 convolutions with stride 1 (conv_pointwise.c), which pointwise_avx512.c
- * implements. Such a convolution is a product of matrices, pixels by channels, and these functions
- * read and write activations where they lie, in blocks of 16 channels: a block holds the pixels of
- * an image one after the other.
+ * The inner loops of 1x1 convolutions with stride 1 (conv_pointwise.c), and of those whose windows
+ * do not overlap (conv_patches.c), which pointwise_avx512.c implements. The first of these a
+ * convolution is a product of matrices, pixels by channels, and these functions read and write
+ * activations where they lie, in blocks of 16 channels: a block holds the pixels of an image one
+ * after the other.
  */
 #ifndef YKI_POINTWISE_H
 #define YKI_POINTWISE_H
@@ -36,7 +37,8 @@ typedef struct yki_pointwise_product {
     float *sums;        /* NULL if there is only one product */
     float *y;           /* NULL: the results stay in the sums */
     int64_t x_block, y_block, pixels, depth;
-    int64_t ahead; /* floats from x to the pixels that are prefetched */
+    int64_t y_step; /* floats from a pixel of y to the next: 16 where they are neighbours */
+    int64_t ahead;  /* floats from x to the pixels that are prefetched */
     int vectors;
     bool half;   /* the upper half of the last vector is zero */
     bool stream; /* y is written past the caches */

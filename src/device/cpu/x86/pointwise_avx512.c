@@ -103,14 +103,14 @@ YKI_FORCE_INLINE void row_block(int rows, int vectors, bool half, const yki_poin
                 add_product(&sum[r], _mm512_set1_ps(x[r * LANES + k]), weight, vectors, half);
         }
     }
-    float *y = p->y + pixel * LANES;
+    float *y = p->y + pixel * p->y_step;
     UNROLL
     for (int r = 0; r < rows; r++)
         UNROLL
     for (int v = 0; v < vectors; v++) {
         yki_vec made = vector_of(&sum[r], v, vectors, half);
         if (p->y)
-            store(y + v * p->y_block + r * LANES, made, p->stream);
+            store(y + v * p->y_block + r * p->y_step, made, p->stream);
         else
             _mm512_store_ps(sums + r * width + v * LANES, made);
     }
