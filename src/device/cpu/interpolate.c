@@ -102,6 +102,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
                              .columns = to.columns,
                              .of_rows = of_rows,
                              .of_columns = of_columns,
+                             .copies = !a->bilinear && !is_gradient,
                              .ahead = from.pixels > to.pixels,
                              .stream = yki_streams(device, &desc->out[0]) &&
                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0])};

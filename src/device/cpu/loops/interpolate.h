@@ -65,9 +65,32 @@ YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void
     }
 }
 
+/* In 16 bits, whatever their format, and without mixing. */
+static void copy_halves(const yki_mixing *m, int64_t row, const void *x, void *y)
+{
+    const yki_halves_at *from =
+        (const yki_halves_at *)((const uint16_t *)x + m->of_rows[row].first * m->pitch * YKI_WIDTH);
+    yki_halves_at *to = (yki_halves_at *)((uint16_t *)y + row * m->columns * YKI_WIDTH);
+    for (int64_t q = 0; q < m->columns; q++)
+        to[q] = from[m->of_columns[q].first];
+}
+
+static void copy_floats(const yki_mixing *m, int64_t row, const void *x, void *y)
+{
+    const float *from = (const float *)x + m->of_rows[row].first * m->pitch * YKI_WIDTH;
+    for (int64_t q = 0; q < m->columns; q++)
+        yki_put_pixel(y, row * m->columns + q, yki_load_pixel(from, m->of_columns[q].first, YK_F32),
+                      m->stream, YK_F32);
+}
+
 static void mix_pixels(const yki_mixing *m, int64_t row, const void *x, void *y, float *own)
 {
-    FOR_EACH_DTYPE(mix_pixels_as, m->dtype, m, row, x, y, own);
+    if (m->copies && m->dtype == YK_F32)
+        copy_floats(m, row, x, y);
+    else if (m->copies)
+        copy_halves(m, row, x, y);
+    else
+        FOR_EACH_DTYPE(mix_pixels_as, m->dtype, m, row, x, y, own);
 }
 
 /* Of plain memory, whose pixels are single numbers. */

@@ -160,6 +160,7 @@ typedef struct yki_mixing {
     yk_dtype dtype;                      /* f32, bf16 or f16 */
     int64_t pitch, columns;              /* pixels in a row of the input, and of the result */
     const yki_mix *of_rows, *of_columns; /* what each row or column of the result is made of */
+    bool copies;                         /* each pixel of the result is one of the input */
     bool ahead;                          /* rows of the input are fetched in advance */
     bool stream;                         /* blocks of the result are written past the caches */
 } yki_mixing;
