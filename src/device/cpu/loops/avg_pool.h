@@ -68,6 +68,7 @@ YKI_FORCE_INLINE yki_lanes sum_any_window(const void *x, int64_t pixel, int64_t 
 YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, bool ahead,
                                  yk_dtype dtype)
 {
+    const bool stream = w->stream;
     for (int64_t p = 0; p < w->rows; p++) {
         const yki_window_range h = w->of_rows[p];
         for (int64_t q = 0; q < w->columns; q++) {
@@ -79,7 +80,7 @@ YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, b
                     (q + 1 < w->columns ? w->of_columns[q + 1].begin : v.end) - v.begin, dtype);
             const yki_lanes total = sum_any_window(x, h.begin * w->pitch + v.begin, w->pitch,
                                                    h.end - h.begin, v.end - v.begin, dtype);
-            yki_put_pixel(y, at, total * w->weights[w->one_weight ? 0 : at], w->stream, dtype);
+            yki_put_pixel(y, at, total * w->weights[w->one_weight ? 0 : at], stream, dtype);
         }
     }
 }

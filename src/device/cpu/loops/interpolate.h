@@ -55,13 +55,14 @@ YKI_FORCE_INLINE void mix_rows(const yki_mixing *m, int64_t row, const void *x, 
 YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void *x, void *y,
                                     float *own, yk_dtype dtype)
 {
+    const bool stream = m->stream;
     mix_rows(m, row, x, m->pitch * YKI_WIDTH, own, dtype);
     for (int64_t q = 0; q < m->columns; q++) {
         const yki_mix mix = m->of_columns[q];
         yki_lanes total = {0};
         for (int64_t s = 0; s < mix.count; s++)
             total += mix.weights[s] * yki_load_pixel(own, mix.first + s, YK_F32);
-        yki_put_pixel(y, row * m->columns + q, total, m->stream, dtype);
+        yki_put_pixel(y, row * m->columns + q, total, stream, dtype);
     }
 }
 

@@ -7,11 +7,11 @@
  */
 
 /* One pixel whose values the dtype represents exactly. */
-YKI_FORCE_INLINE void store_exact(const yki_max_pool *p, void *memory, int64_t pixel, yki_lanes x,
+YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, bool stream,
                                   yk_dtype dtype)
 {
     if (dtype != YK_BF16)
-        yki_put_pixel(memory, pixel, x, p->stream, dtype);
+        yki_put_pixel(memory, pixel, x, stream, dtype);
     else
         *(yki_halves_at *)((uint16_t *)memory + pixel * YKI_WIDTH) =
             __builtin_convertvector((yki_bits)x >> 16, yki_halves);
@@ -70,7 +70,7 @@ YKI_FORCE_INLINE bool is_window(const yki_max_pool *p, int64_t rows, int64_t col
 
 YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                  int64_t at, pool_taps h, pool_taps w, pool_steps steps,
-                                 yk_dtype dtype)
+                                 bool stream, yk_dtype dtype)
 {
     int64_t corner = h.corner * p->columns + w.corner, width = steps.columns;
     if (p->ahead) /* for the next row of windows */
@@ -86,7 +86,7 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
             winner = (offset & larger) | (winner & ~larger);
             best = yki_select(larger, tap, best);
         }
-    store_exact(p, y, at, best, dtype);
+    store_exact(y, at, best, stream, dtype);
     if (index)
         store_places(index, at, winner);
 }
@@ -97,10 +97,11 @@ YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, 
 {
     const pool_steps steps = {rows, columns, p->stride[0], p->stride[1]};
     const int64_t padding = p->padding[1];
+    const bool stream = p->stream;
     pool_taps h = {row * steps.down - p->padding[0], 0, rows};
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         pool_taps w = {q * steps.across - padding, 0, columns};
-        max_window(p, x, y, index, row * p->y_columns + q, h, w, steps, dtype);
+        max_window(p, x, y, index, row * p->y_columns + q, h, w, steps, stream, dtype);
     }
 }
 
@@ -110,7 +111,7 @@ YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y,
     pool_taps h = pool_taps_of(p, 0, row, p->rows);
     for (int64_t q = begin; q < end; q++)
         max_window(p, x, y, index, row * p->y_columns + q, h, pool_taps_of(p, 1, q, p->columns),
-                   pool_steps_of(p), dtype);
+                   pool_steps_of(p), p->stream, dtype);
 }
 
 YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
@@ -265,14 +266,15 @@ YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const u
                                   yk_dtype dtype)
 {
     int64_t top = (row * rows - p->padding[0]) * p->columns - p->padding[1];
+    const bool stream = p->stream;
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         int64_t at = row * p->y_columns + q;
         yki_bits winner = load_places(index, at);
         yki_lanes gradient = yki_load_pixel(dy, at, dtype) + 0.0f; /* a sum: -0 becomes 0 */
         for (int64_t r = 0; r < rows; r++)
             for (int64_t s = 0; s < columns; s++)
-                store_exact(p, dx, top + q * columns + r * p->columns + s,
-                            won(gradient, winner, r * columns + s), dtype);
+                store_exact(dx, top + q * columns + r * p->columns + s,
+                            won(gradient, winner, r * columns + s), stream, dtype);
     }
 }
 
