@@ -64,11 +64,6 @@ static int64_t parts_of(int64_t count, int64_t size)
     return (count + size - 1) / size;
 }
 
-static int64_t vectors_of(int64_t channels)
-{
-    return parts_of(channels, LANES);
-}
-
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -76,7 +71,8 @@ static int64_t least(int64_t a, int64_t b)
 
 static void divide(patches *k)
 {
-    int64_t most = least(SPAN_FLOATS / (vectors_of(k->in) * LANES), SPAN_PIXELS) / k->columns;
+    int64_t most =
+        least(SPAN_FLOATS / (yki_pointwise_vectors(k->in) * LANES), SPAN_PIXELS) / k->columns;
     k->unit_rows = most < 1 ? 1 : least(most, k->rows);
     k->image_units = parts_of(k->rows, k->unit_rows);
     k->sums = k->unit_rows * k->columns * SIDE;
@@ -101,7 +97,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, int bi
     divide(k);
     k->base.pack_input = 1;
     k->base.pack_bytes =
-        (size_t)(k->side * k->side * k->in * vectors_of(k->out) * LANES) * sizeof(float);
+        (size_t)(k->side * k->side * k->in * yki_pointwise_vectors(k->out) * LANES) * sizeof(float);
     k->base.scratch = (size_t)(k->team * k->sums) * sizeof(float);
     *kernel = &k->base;
     return YK_OK;
@@ -121,27 +117,10 @@ static yk_status prepare_data(yki_device *device, const yki_kernel_desc *desc, y
 
 /* ---- weights: (taps, groups of columns, channels that are summed over, columns) -------------- */
 
-typedef struct columns {
-    int64_t first;
-    int vectors;
-} columns;
-
-static int64_t column_groups(const patches *k)
-{
-    return parts_of(vectors_of(k->out), VECTORS);
-}
-
-static columns column_group(const patches *k, int64_t group)
-{
-    const int64_t groups = column_groups(k), vectors = vectors_of(k->out);
-    const int64_t begin = vectors * group / groups, end = vectors * (group + 1) / groups;
-    return (columns){.first = begin * LANES, .vectors = (int)(end - begin)};
-}
-
 /* Of a tap, from the channel that is the first of a group of columns on. */
-static int64_t packed_at(const patches *k, int64_t tap, const columns *c)
+static int64_t packed_at(const patches *k, int64_t tap, const yki_pointwise_columns *c)
 {
-    return (tap * vectors_of(k->out) * LANES + c->first) * k->in;
+    return (tap * yki_pointwise_vectors(k->out) * LANES + c->first) * k->in;
 }
 
 static yk_status patches_pack(const yki_kernel *kernel, const void *parameter, void *packed,
@@ -149,10 +128,10 @@ static yk_status patches_pack(const yki_kernel *kernel, const void *parameter, v
 {
     (void)stream;
     const patches *k = (const patches *)kernel;
-    const int64_t taps = k->side * k->side, groups = column_groups(k);
+    const int64_t taps = k->side * k->side, groups = yki_pointwise_groups(k->out, VECTORS);
 #pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
     for (int64_t unit = 0; unit < taps * groups; unit++) {
-        const columns c = column_group(k, unit % groups);
+        const yki_pointwise_columns c = yki_pointwise_group(k->out, VECTORS, unit % groups);
         const int64_t tap = unit / groups, left = k->out - c.first;
         yki_pointwise_pack(
             &(yki_pointwise_weights){.weight = (const float *)parameter + c.first * taps + tap,
@@ -176,7 +155,7 @@ static bool patches_same_pack(const yki_kernel *kernel, const yki_kernel *other)
 
 /* Some rows of an image, and where they and their results begin. */
 typedef struct rows {
-    int64_t image, first, count;
+    int64_t count;
     const float *in;
     float *out;
 } rows;
@@ -186,25 +165,17 @@ static rows rows_at(const patches *k, const yki_kernel_args *run, int64_t unit)
     const int64_t image = unit / k->image_units, first = unit % k->image_units * k->unit_rows;
     const int64_t pixels = k->rows * k->columns, results = pixels * k->side * k->side;
     const int64_t results_before = first * k->side * k->columns * k->side;
-    return (rows){.image = image,
-                  .first = first,
-                  .count = least(k->unit_rows, k->rows - first),
-                  .in = (const float *)run->in[0] +
-                        (image * vectors_of(k->in) * pixels + first * k->columns) * LANES,
-                  .out = (float *)run->out[0] +
-                         (image * vectors_of(k->out) * results + results_before) * LANES};
-}
-
-/* The bias of a group of columns, with zeros for padding channels. */
-static void read_start(const float *bias, int64_t first, int64_t channels, float *start)
-{
-    for (int64_t c = 0; c < SIDE; c++)
-        start[c] = bias && first + c < channels ? bias[first + c] : 0;
+    return (rows){
+        .count = least(k->unit_rows, k->rows - first),
+        .in = (const float *)run->in[0] +
+              (image * yki_pointwise_vectors(k->in) * pixels + first * k->columns) * LANES,
+        .out = (float *)run->out[0] +
+               (image * yki_pointwise_vectors(k->out) * results + results_before) * LANES};
 }
 
 /* One tap of the rows, for one group of columns. */
 static void multiply_tap(const patches *k, const rows *r, const float *packed, int64_t tap,
-                         const columns *c, const float *start, float *sums)
+                         const yki_pointwise_columns *c, const float *start, float *sums)
 {
     const int64_t pixels = k->rows * k->columns, width = c->vectors * LANES;
     const int64_t out_columns = k->columns * k->side, down = tap / k->side, across = tap % k->side;
@@ -235,10 +206,10 @@ static void multiply_tap(const patches *k, const rows *r, const float *packed, i
 static void multiply_rows(const patches *k, const yki_kernel_args *run, const rows *r, float *sums)
 {
     const float *bias = k->bias < 0 ? NULL : run->in[k->bias];
-    for (int64_t group = 0; group < column_groups(k); group++) {
-        const columns c = column_group(k, group);
+    for (int64_t group = 0; group < yki_pointwise_groups(k->out, VECTORS); group++) {
+        const yki_pointwise_columns c = yki_pointwise_group(k->out, VECTORS, group);
         float start[SIDE];
-        read_start(bias, c.first, k->out, start);
+        yki_pointwise_read_bias(bias, c.first, k->out, start);
         for (int64_t tap = 0; tap < k->side * k->side; tap++)
             multiply_tap(k, r, run->in[1], tap, &c, start, sums);
     }

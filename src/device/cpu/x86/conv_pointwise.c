@@ -100,39 +100,16 @@ static span span_at(const spans *s, int64_t index)
                   .pixels = part_begin(s->pixels, s->pieces, piece + 1) - pixel};
 }
 
-static int64_t vectors_of(int64_t channels)
-{
-    return (channels + LANES - 1) / LANES;
-}
-
 /* Floats of an image. */
 static int64_t image_floats(const spans *s, int64_t channels)
 {
-    return vectors_of(channels) * LANES * s->pixels;
+    return yki_pointwise_vectors(channels) * LANES * s->pixels;
 }
 
 /* Where a span begins in an activation, in floats. */
 static int64_t offset_of(const spans *all, const span *s, int64_t channels)
 {
     return s->image * image_floats(all, channels) + s->pixel * LANES;
-}
-
-/* The columns of results are divided evenly into groups of at most `most` vectors. */
-typedef struct columns {
-    int64_t first;
-    int vectors;
-} columns;
-
-static int64_t column_groups(int64_t channels, int64_t most)
-{
-    return parts_of(vectors_of(channels), most);
-}
-
-static columns column_group(int64_t channels, int64_t most, int64_t group)
-{
-    int64_t groups = column_groups(channels, most), vectors = vectors_of(channels);
-    int64_t begin = vectors * group / groups, end = vectors * (group + 1) / groups;
-    return (columns){.first = begin * LANES, .vectors = (int)(end - begin)};
 }
 
 /* ---- preparation ----------------------------------------------------------------------------- */
@@ -173,7 +150,7 @@ static yk_status prepare_product(const yki_device *device, const yki_operand *in
     pointwise *k = pointwise_create(device, in, out);
     if (!k)
         return yki_error_memory(sizeof *k, "a convolution");
-    int64_t fitting = SPAN_FLOATS / k->in + 1, groups = column_groups(k->out, VECTORS);
+    int64_t fitting = SPAN_FLOATS / k->in + 1, groups = yki_pointwise_groups(k->out, VECTORS);
     k->spans = cut(in, fitting < SPAN_PIXELS ? fitting : SPAN_PIXELS);
     k->parts = k->spans.count < UNITS ? k->spans.count : UNITS;
     k->column_parts = parts_of(UNITS, k->parts);
@@ -182,7 +159,7 @@ static yk_status prepare_product(const yki_device *device, const yki_operand *in
     k->column = forward ? k->in : 1;
     k->stream = k->in >= LEAST_STREAMED && yki_streams(device, out);
     k->base.pack_input = 1;
-    k->base.pack_bytes = (size_t)(k->in * vectors_of(k->out) * LANES) * sizeof(float);
+    k->base.pack_bytes = (size_t)(k->in * yki_pointwise_vectors(k->out) * LANES) * sizeof(float);
     k->unit_floats = parts_of(k->spans.images, k->spans.groups) *
                      parts_of(k->spans.pixels, k->spans.pieces) * SIDE;
     k->base.scratch = (size_t)(k->team * k->unit_floats) * sizeof(float);
@@ -207,10 +184,10 @@ static yk_status pointwise_pack(const yki_kernel *kernel, const void *parameter,
 {
     (void)stream;
     const pointwise *k = (const pointwise *)kernel;
-    const int64_t groups = column_groups(k->out, VECTORS);
+    const int64_t groups = yki_pointwise_groups(k->out, VECTORS);
 #pragma omp parallel for schedule(dynamic) num_threads(k->team) if (k->team > 1)
     for (int64_t group = 0; group < groups; group++) {
-        columns c = column_group(k->out, VECTORS, group);
+        yki_pointwise_columns c = yki_pointwise_group(k->out, VECTORS, group);
         int64_t left = k->out - c.first;
         yki_pointwise_pack(
             &(yki_pointwise_weights){.weight = (const float *)parameter + c.first * k->column,
@@ -230,20 +207,13 @@ static bool pointwise_same_pack(const yki_kernel *kernel, const yki_kernel *othe
     return a->in == b->in && a->out == b->out && a->row == b->row && a->column == b->column;
 }
 
-/* The bias of a group of columns, with zeros for padding channels. */
-static void read_start(const float *bias, int64_t first, int64_t channels, float *start)
-{
-    for (int64_t c = 0; c < SIDE; c++)
-        start[c] = bias && first + c < channels ? bias[first + c] : 0;
-}
-
 /* Computes the results of a span in one group of columns. The next span is `ahead` floats after
  * this one. */
 static void multiply_span(const pointwise *k, const yki_kernel_args *run, const span *s,
                           int64_t ahead, int64_t group, const float *start, float *sums)
 {
     const spans *all = &k->spans;
-    const columns c = column_group(k->out, VECTORS, group);
+    const yki_pointwise_columns c = yki_pointwise_group(k->out, VECTORS, group);
     const int64_t width = c.vectors * LANES, left = k->out - c.first;
     const float *weights = (const float *)run->in[1] + c.first * k->in;
     const float *in = (const float *)run->in[0] + offset_of(all, s, k->in);
@@ -276,7 +246,7 @@ static void multiply_unit(const pointwise *k, const yki_kernel_args *run, int64_
                           const float *bias, float *sums)
 {
     const int64_t part = unit % k->parts, column_part = unit / k->parts;
-    const int64_t groups = column_groups(k->out, VECTORS);
+    const int64_t groups = yki_pointwise_groups(k->out, VECTORS);
     const int64_t first = part_begin(groups, k->column_parts, column_part);
     const int64_t after = part_begin(groups, k->column_parts, column_part + 1);
     const int64_t end = part_begin(k->spans.count, k->parts, part + 1);
@@ -285,7 +255,8 @@ static void multiply_unit(const pointwise *k, const yki_kernel_args *run, int64_
         int64_t ahead = offset_of(&k->spans, &following, k->in) - offset_of(&k->spans, &s, k->in);
         for (int64_t group = first; group < after; group++) {
             float start[SIDE];
-            read_start(bias, column_group(k->out, VECTORS, group).first, k->out, start);
+            yki_pointwise_read_bias(bias, yki_pointwise_group(k->out, VECTORS, group).first, k->out,
+                                    start);
             multiply_span(k, run, &s, group == first ? ahead : 0, group, start, sums);
         }
     }
@@ -371,8 +342,8 @@ typedef struct channels {
 
 static channels channels_of(int64_t all, int64_t parts, int64_t part)
 {
-    int64_t first = part_begin(vectors_of(all), parts, part) * LANES;
-    int64_t end = part_begin(vectors_of(all), parts, part + 1) * LANES;
+    int64_t first = part_begin(yki_pointwise_vectors(all), parts, part) * LANES;
+    int64_t end = part_begin(yki_pointwise_vectors(all), parts, part + 1) * LANES;
     return (channels){.first = first, .count = (end < all ? end : all) - first};
 }
 
@@ -385,7 +356,7 @@ typedef struct gradient_unit {
 
 /* Adds a span to a group of columns, and prefetches the next span. */
 static void add_span(const pointwise *k, const yki_kernel_args *run, const gradient_unit *u,
-                     int64_t index, const columns *c)
+                     int64_t index, const yki_pointwise_columns *c)
 {
     const spans *all = &k->spans;
     const span s = span_at(all, index), next = span_at(all, index + 1 < u->end ? index + 1 : index);
@@ -428,10 +399,11 @@ static gradient_unit gradient_unit_of(const pointwise *k, int64_t unit)
 
 static void sum_unit(const pointwise *k, const yki_kernel_args *run, const gradient_unit *u)
 {
-    const int64_t groups = column_groups(u->columns.count, GRADIENT_VECTORS);
+    const int64_t groups = yki_pointwise_groups(u->columns.count, GRADIENT_VECTORS);
     for (int64_t i = u->begin; i < u->end; i++)
         for (int64_t group = 0; group < groups; group++) {
-            columns c = column_group(u->columns.count, GRADIENT_VECTORS, group);
+            yki_pointwise_columns c =
+                yki_pointwise_group(u->columns.count, GRADIENT_VECTORS, group);
             add_span(k, run, u, i, &c);
         }
 }
@@ -517,8 +489,8 @@ static yk_status prepare_weight(yki_device *device, const yki_kernel_desc *desc,
     int64_t tiles = k->column_parts * k->row_parts;
     k->parts = parts_of(UNITS, tiles);
     k->parts = k->parts < k->spans.count ? k->parts : k->spans.count;
-    k->unit_floats = parts_of(vectors_of(k->in), k->column_parts) * LANES *
-                     parts_of(vectors_of(k->out), k->row_parts) * LANES;
+    k->unit_floats = parts_of(yki_pointwise_vectors(k->in), k->column_parts) * LANES *
+                     parts_of(yki_pointwise_vectors(k->out), k->row_parts) * LANES;
     int64_t memories = k->parts == 1 ? k->team : tiles * k->parts;
     k->base.scratch = (size_t)(memories * k->unit_floats) * sizeof(float);
     *kernel = &k->base;

@@ -17,6 +17,40 @@ enum {
     YKI_POINTWISE_GRADIENT_VECTORS = 3 /* ... of the gradient of the weights */
 };
 
+static inline int64_t yki_pointwise_vectors(int64_t channels)
+{
+    return (channels + YKI_POINTWISE_LANES - 1) / YKI_POINTWISE_LANES;
+}
+
+/* The columns of results are divided evenly into groups of at most `most` vectors. */
+typedef struct yki_pointwise_columns {
+    int64_t first;
+    int vectors;
+} yki_pointwise_columns;
+
+static inline int64_t yki_pointwise_groups(int64_t channels, int64_t most)
+{
+    return (yki_pointwise_vectors(channels) + most - 1) / most;
+}
+
+static inline yki_pointwise_columns yki_pointwise_group(int64_t channels, int64_t most,
+                                                        int64_t group)
+{
+    const int64_t groups = yki_pointwise_groups(channels, most);
+    const int64_t vectors = yki_pointwise_vectors(channels);
+    const int64_t begin = vectors * group / groups, end = vectors * (group + 1) / groups;
+    return (yki_pointwise_columns){.first = begin * YKI_POINTWISE_LANES,
+                                   .vectors = (int)(end - begin)};
+}
+
+/* The bias of a group of columns, with zeros for padding channels. */
+static inline void yki_pointwise_read_bias(const float *bias, int64_t first, int64_t channels,
+                                           float *start)
+{
+    for (int64_t c = 0; c < YKI_POINTWISE_VECTORS * YKI_POINTWISE_LANES; c++)
+        start[c] = bias && first + c < channels ? bias[first + c] : 0;
+}
+
 /* Whether at most half of the last vector of so many columns is filled. */
 static inline bool yki_pointwise_half(int64_t columns)
 {
