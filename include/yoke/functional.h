@@ -76,6 +76,63 @@ yk_value *yk_pad_with(yk_value *x, int64_t dim, int64_t before, int64_t after, y
  *  nn.ReflectionPad2d(padding) with YK_PAD_REFLECT. */
 yk_value *yk_pad2d_with(yk_value *x, int64_t padding, yk_pad_mode mode);
 
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+/** How windows move along a sequence. */
+typedef struct yk_conv1d_options {
+    size_t size;      /**< set by YK_CONV1D_OPTIONS_INIT */
+    int64_t stride;   /**< places between windows, at least 1 [1] */
+    int64_t padding;  /**< zeros added at both ends [0] */
+    int64_t dilation; /**< places between the taps of a window, at least 1 [1] */
+    int64_t groups;   /**< channels are split into so many independent groups [1] */
+} yk_conv1d_options;
+
+/** The defaults of yk_conv1d_options. */
+#define YK_CONV1D_OPTIONS_INIT                                                                     \
+    {                                                                                              \
+        sizeof(yk_conv1d_options), 1, 0, 1, 1                                                      \
+    }
+
+/**
+ * 1-d convolution of sequences: x (N, C, L), weight (K, C / groups, S), bias (K) or NULL ->
+ * (N, K, P), of which P = floor((L + 2 padding - dilation (S - 1) - 1) / stride) + 1. It is
+ * yk_conv2d() of images of one row, with which errors are about. NULL options mean the defaults.
+ */
+yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias,
+                    const yk_conv1d_options *options);
+
+/** How windows move over the result of a transposed convolution of sequences. */
+typedef struct yk_conv_transpose1d_options {
+    size_t size;            /**< set by YK_CONV_TRANSPOSE1D_OPTIONS_INIT */
+    int64_t stride;         /**< places between windows, at least 1 [1] */
+    int64_t padding;        /**< places that are cut off at both ends [0] */
+    int64_t output_padding; /**< places that are added at the end, less than stride [0] */
+    int64_t dilation;       /**< places between the taps of a window, at least 1 [1] */
+    int64_t groups;         /**< channels are split into so many independent groups [1] */
+} yk_conv_transpose1d_options;
+
+/** The defaults of yk_conv_transpose1d_options. */
+#define YK_CONV_TRANSPOSE1D_OPTIONS_INIT                                                           \
+    {                                                                                              \
+        sizeof(yk_conv_transpose1d_options), 1, 0, 0, 1, 1                                         \
+    }
+
+/**
+ * Transposed 1-d convolution, which lengthens sequences: x (N, C, L), weight (C, F / groups, S),
+ * bias (F) or NULL -> (N, F, P), of which
+ * P = (L - 1) stride - 2 padding + dilation (S - 1) + output_padding + 1. It is
+ * yk_conv_transpose2d() of images of one row, with which errors are about. NULL options mean the
+ * defaults.
+ */
+yk_value *yk_conv_transpose1d(yk_value *x, yk_value *weight, yk_value *bias,
+                              const yk_conv_transpose1d_options *options);
+
+/** yk_max_pool2d() of sequences: x (N, C, L) -> (N, C, P), where P = floor((L + 2 padding - kernel)
+ *  / stride) + 1. */
+yk_value *yk_max_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+/** yk_avg_pool2d() of sequences, likewise. The mean of all places is yk_mean(x, 2). */
+yk_value *yk_avg_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
+
 /* ---- norms and similarities ------------------------------------------------------------------ */
 
 /** x divided by its Euclidean norm over one dimension, which is at least 1e-12; x keeps its shape.

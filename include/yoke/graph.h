@@ -198,29 +198,6 @@ typedef struct yk_conv2d_options {
 yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias,
                     const yk_conv2d_options *options);
 
-/** How windows move along a sequence. */
-typedef struct yk_conv1d_options {
-    size_t size;      /**< set by YK_CONV1D_OPTIONS_INIT */
-    int64_t stride;   /**< places between windows, at least 1 [1] */
-    int64_t padding;  /**< zeros added at both ends [0] */
-    int64_t dilation; /**< places between the taps of a window, at least 1 [1] */
-    int64_t groups;   /**< channels are split into so many independent groups [1] */
-} yk_conv1d_options;
-
-/** The defaults of yk_conv1d_options. */
-#define YK_CONV1D_OPTIONS_INIT                                                                     \
-    {                                                                                              \
-        sizeof(yk_conv1d_options), 1, 0, 1, 1                                                      \
-    }
-
-/**
- * 1-d convolution of sequences: x (N, C, L), weight (K, C / groups, S), bias (K) or NULL ->
- * (N, K, P), of which P = floor((L + 2 padding - dilation (S - 1) - 1) / stride) + 1. It is
- * yk_conv2d() of images of one row, with which errors are about. NULL options mean the defaults.
- */
-yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias,
-                    const yk_conv1d_options *options);
-
 /** How windows move over the result of a transposed convolution. What is said for columns alone is
  *  for windows that are not square. */
 typedef struct yk_conv_transpose2d_options {
@@ -555,11 +532,6 @@ typedef struct yk_pool2d_options {
 yk_value *yk_max_pool2d_with(yk_value *x, const yk_pool2d_options *options);
 /** yk_avg_pool2d() with windows of any form, with ceil_mode, or of pixels alone. */
 yk_value *yk_avg_pool2d_with(yk_value *x, const yk_pool2d_options *options);
-/** yk_max_pool2d() of sequences: x (N, C, L) -> (N, C, P), where P = floor((L + 2 padding - kernel)
- *  / stride) + 1. */
-yk_value *yk_max_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
-/** yk_avg_pool2d() of sequences, likewise. The mean of all places is yk_mean(x, 2). */
-yk_value *yk_avg_pool1d(yk_value *x, int64_t kernel, int64_t stride, int64_t padding);
 /** The mean of each channel: (N, C, H, W) -> (N, C, 1, 1). */
 yk_value *yk_global_avg_pool2d(yk_value *x);
 /** Means of windows that divide the image into rows x columns parts, as even as they can be:

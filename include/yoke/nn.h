@@ -6,6 +6,7 @@
 #ifndef YOKE_NN_H
 #define YOKE_NN_H
 
+#include <yoke/functional.h>
 #include <yoke/graph.h>
 
 #ifdef __cplusplus
@@ -42,6 +43,16 @@ yk_value *yk_nn_conv_transpose2d(yk_value *x, const char *name, int64_t out_chan
  *  start as those of PyTorch's nn.ConvTranspose2d. */
 yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out_channels,
                                       int64_t kernel, const yk_conv_transpose2d_options *options);
+/** A transposed convolution of sequences without bias: x (N, C, L) -> (N, out_channels, P), as
+ *  yk_conv_transpose1d() says. Declares the parameter NAME.weight (C, out_channels / groups,
+ *  kernel), which starts as that of PyTorch's nn.ConvTranspose1d. NULL options mean the defaults.
+ */
+yk_value *yk_nn_conv_transpose1d(yk_value *x, const char *name, int64_t out_channels,
+                                 int64_t kernel, const yk_conv_transpose1d_options *options);
+/** The same with a bias. Declares NAME.weight and the parameter NAME.bias (out_channels), which
+ *  start as those of PyTorch's nn.ConvTranspose1d. */
+yk_value *yk_nn_conv_transpose1d_bias(yk_value *x, const char *name, int64_t out_channels,
+                                      int64_t kernel, const yk_conv_transpose1d_options *options);
 /** A fully connected layer: x (N, ..., I) -> (N, ..., out_features). Declares NAME.weight
  *  (out_features, I) and NAME.bias (out_features), which start as those of PyTorch's nn.Linear. */
 yk_value *yk_nn_linear(yk_value *x, const char *name, int64_t out_features);

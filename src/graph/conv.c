@@ -1,4 +1,6 @@
 /* conv2d and conv_transpose2d, as in torch.nn.functional: cross-correlation, NCHW. */
+#include <yoke/functional.h>
+
 #include "graph/operators.h"
 
 #include "base/options.h"
@@ -94,29 +96,39 @@ yk_value *yk_conv2d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv
 
 /* ---- conv1d: of images of one row ------------------------------------------------------------ */
 
+/* x (N, C, L) and a weight of three dimensions as images of one row and a weight of theirs. Values
+ * that hold errors are left as they are. */
+static yk_status as_rows(yk_value **x, yk_value **weight, const char *weight_shape)
+{
+    int64_t taps[YK_MAX_DIMS];
+    const int x_ndim = yk_value_shape(*x, NULL), ndim = yk_value_shape(*weight, taps);
+    if (x_ndim >= 0 && x_ndim != 3)
+        return yki_error(YK_ERROR_INVALID_SHAPE, "input has %d dimensions, expected (N, C, L)",
+                         x_ndim);
+    if (x_ndim >= 0 && ndim >= 0 && (ndim != 3 || taps[0] == YK_BATCH))
+        return yki_error(YK_ERROR_INVALID_SHAPE, "weight has %d dimensions, expected %s", ndim,
+                         weight_shape);
+    if (x_ndim == 3)
+        *x = yki_as_row(*x);
+    if (ndim == 3)
+        *weight = yk_reshape(*weight, 4, (int64_t[]){taps[0], taps[1], 1, taps[2]});
+    return YK_OK;
+}
+
 yk_value *yk_conv1d(yk_value *x, yk_value *weight, yk_value *bias, const yk_conv1d_options *options)
 {
     yk_conv1d_options o;
-    int64_t taps[YK_MAX_DIMS];
+    yk_value *in[] = {x, weight, bias};
     yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT);
-    yk_value *row = yki_as_row(x);
-    if (status == YK_OK && yk_value_shape(x, NULL) >= 0 && !row)
-        status = yki_error(YK_ERROR_INVALID_SHAPE, "input has %d dimensions, expected (N, C, L)",
-                           yk_value_shape(x, NULL));
-    const int ndim = yk_value_shape(weight, taps);
-    if (status == YK_OK && row && ndim >= 0 && (ndim != 3 || taps[0] == YK_BATCH))
-        status = yki_error(YK_ERROR_INVALID_SHAPE,
-                           "weight has %d dimensions, expected (K, C / groups, S)", ndim);
+    if (status == YK_OK)
+        status = as_rows(&in[YKI_CONV2D_X], &in[YKI_CONV2D_WEIGHT], "(K, C / groups, S)");
     if (status != YK_OK)
         return yki_emit_error(x, "conv1d", status);
-    if (ndim == 3)
-        weight = yk_reshape(weight, 4, (int64_t[]){taps[0], taps[1], 1, taps[2]});
     const yki_attrs attrs = {.stride = {1, o.stride},
                              .padding = {0, o.padding},
                              .dilation = {1, o.dilation},
                              .groups = o.groups};
-    return yki_of_row(yki_emit(&yki_op_conv2d, &attrs, (yk_value *[]){row ? row : x, weight, bias}),
-                      row);
+    return yki_of_row(yki_emit(&yki_op_conv2d, &attrs, in), in[YKI_CONV2D_X]);
 }
 
 /* ---- conv_transpose2d: the gradient of a conv2d with respect to its input, as an operator ---- */
@@ -218,4 +230,24 @@ yk_value *yk_conv_transpose2d(yk_value *x, yk_value *weight, yk_value *bias,
                        .dilation = {o.dilation, yki_columns(o.column_dilation, o.dilation)},
                        .groups = o.groups};
     return yki_emit(&yki_op_conv_transpose2d, &attrs, (yk_value *[]){x, weight, bias});
+}
+
+yk_value *yk_conv_transpose1d(yk_value *x, yk_value *weight, yk_value *bias,
+                              const yk_conv_transpose1d_options *options)
+{
+    yk_conv_transpose1d_options o;
+    yk_value *in[] = {x, weight, bias};
+    yk_status status = YKI_READ_OPTIONS(&o, options, yk_conv_transpose1d_options,
+                                        YK_CONV_TRANSPOSE1D_OPTIONS_INIT);
+    if (status == YK_OK)
+        status = as_rows(&in[YKI_CONV_TRANSPOSE2D_X], &in[YKI_CONV_TRANSPOSE2D_WEIGHT],
+                         "(C, F / groups, S)");
+    if (status != YK_OK)
+        return yki_emit_error(x, "conv_transpose1d", status);
+    const yki_attrs attrs = {.stride = {1, o.stride},
+                             .padding = {0, o.padding},
+                             .output_padding = {0, o.output_padding},
+                             .dilation = {1, o.dilation},
+                             .groups = o.groups};
+    return yki_of_row(yki_emit(&yki_op_conv_transpose2d, &attrs, in), in[YKI_CONV_TRANSPOSE2D_X]);
 }

@@ -1,5 +1,7 @@
 /* max_pool2d, avg_pool2d, the global average, and averages of as many windows as are asked for; the
  * mean over a dimension, which is such an average. */
+#include <yoke/functional.h>
+
 #include "graph/pool.h"
 
 #include "graph/operators.h"

@@ -215,6 +215,41 @@ yk_value *yk_nn_conv_transpose2d_bias(yk_value *x, const char *name, int64_t out
     return convolve_transposed(x, name, out_channels, kernel, options, uniform_with_bias);
 }
 
+static yk_value *convolve_sequence_transposed(yk_value *x, const char *name, int64_t out_channels,
+                                              int64_t kernel,
+                                              const yk_conv_transpose1d_options *options,
+                                              yki_layer_init init)
+{
+    int64_t dims[YK_MAX_DIMS];
+    if (yk_value_shape(x, dims) < 0)
+        return x ? x : yki_no_operand(name ? name : "a layer");
+    yk_conv_transpose1d_options o;
+    const bool readable = YKI_READ_OPTIONS(&o, options, yk_conv_transpose1d_options,
+                                           YK_CONV_TRANSPOSE1D_OPTIONS_INIT) == YK_OK;
+    const int64_t groups = readable && o.groups > 0 ? o.groups : 1; /* the operator reports it */
+    const int64_t channels = has_shape(x, 3, dims) ? dims[1] : 1;
+    yk_graph *graph = yk_value_graph(x);
+    yk_scope_push(graph, name);
+    yk_value *bias;
+    const int64_t filters[] = {channels, out_channels / groups, kernel};
+    yk_value *weight = declare_filters(x, 3, filters, init, out_channels, &bias);
+    yk_value *y = yk_conv_transpose1d(x, weight, bias, options);
+    yk_scope_pop(graph);
+    return y;
+}
+
+yk_value *yk_nn_conv_transpose1d(yk_value *x, const char *name, int64_t out_channels,
+                                 int64_t kernel, const yk_conv_transpose1d_options *options)
+{
+    return convolve_sequence_transposed(x, name, out_channels, kernel, options, uniform);
+}
+
+yk_value *yk_nn_conv_transpose1d_bias(yk_value *x, const char *name, int64_t out_channels,
+                                      int64_t kernel, const yk_conv_transpose1d_options *options)
+{
+    return convolve_sequence_transposed(x, name, out_channels, kernel, options, uniform_with_bias);
+}
+
 yk_value *yki_nn_declare_linear(yk_value *x, int64_t out_features, int64_t in_features,
                                 yki_layer_init init, yk_value **bias)
 {

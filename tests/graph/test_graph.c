@@ -392,6 +392,10 @@ YK_TEST(sequences_stay_images_between_convolutions)
     before = before->producer->in[0];
     assert_true(before->producer->op == &yki_op_add);
     assert_true(before->producer->in[0]->producer->op == &yki_op_conv2d);
+    const yk_value *longer = yk_conv_transpose1d(second, weight, NULL, NULL);
+    image = longer->producer->in[0]->producer->in[0];
+    assert_true(image->producer->op == &yki_op_conv_transpose2d);
+    assert_true(image->producer->in[YKI_CONV_TRANSPOSE2D_X]->producer->op == &yki_op_conv2d);
     yk_graph_destroy(graph);
 }
 

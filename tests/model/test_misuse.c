@@ -130,6 +130,8 @@ YK_TEST(operators_on_null_give_an_invalid_value)
         yk_nn_conv_transpose2d_bias(NULL, "up", 3, 3, NULL),
         yk_nn_conv1d(NULL, "conv", 3, 3, NULL),
         yk_nn_conv1d_bias(NULL, "conv", 3, 3, NULL),
+        yk_nn_conv_transpose1d(NULL, "up", 3, 3, NULL),
+        yk_nn_conv_transpose1d_bias(NULL, "up", 3, 3, NULL),
         yk_nn_linear(NULL, NULL, 3),
         yk_nn_batch_norm(NULL, "norm"),
         yk_resnet18_cifar(NULL, 10),

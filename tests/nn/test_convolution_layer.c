@@ -106,6 +106,36 @@ YK_TEST(a_transposed_convolution_starts_as_pytorchs)
     yk_model_destroy(model);
 }
 
+/* torch.manual_seed(7); ConvTranspose1d(4, 6, 3, groups=2): PyTorch's file fits it. */
+YK_TEST(a_transposed_convolution_of_sequences_starts_as_pytorchs)
+{
+    static const int64_t expected_dims[3] = {4, 3, 3};
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 3, (int64_t[]){YK_BATCH, 4, 9});
+    yk_value *y = yk_nn_conv_transpose1d_bias(
+        x, "up", 6, 3,
+        YK_WITH(yk_conv_transpose1d_options, YK_CONV_TRANSPOSE1D_OPTIONS_INIT, o.groups = 2));
+    int64_t dims[YK_MAX_DIMS];
+    assert_int_equal(yk_value_shape(y, dims), 3);
+    assert_true(dims[0] == YK_BATCH && dims[1] == 6 && dims[2] == 11);
+    yk_model *model;
+    assert_ok(yk_model_create(&model, yk_reduce_loss(y, YK_LOSS_MEAN),
+                              YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.seed = 7)));
+    assert_int_equal(yk_model_parameter_count(model), 2);
+    yk_parameter_view weight = yk_model_parameter(model, 0), bias = yk_model_parameter(model, 1);
+    assert_string_equal(weight.name, "up.weight");
+    assert_string_equal(bias.name, "up.bias");
+    assert_int_equal(weight.value.ndim, 3);
+    assert_memory_equal(weight.value.dims, expected_dims, sizeof expected_dims);
+    assert_true(bias.value.ndim == 1 && bias.value.dims[0] == 6);
+    assert_true(element(model, 0, 0) == 0x1.7d728p-6F);
+    assert_true(element(model, 0, 17) == -0x1.237696p-2F);
+    assert_true(element(model, 0, 35) == 0x1.397decp-2F);
+    assert_true(element(model, 1, 0) == -0x1.2fcfp-4F);
+    assert_true(element(model, 1, 5) == -0x1.5166bcp-3F);
+    yk_model_destroy(model);
+}
+
 /* Without a bias, as in DCGAN, its weights are still those of nn.ConvTranspose2d. */
 YK_TEST(a_transposed_convolution_may_have_no_bias)
 {

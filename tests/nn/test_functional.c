@@ -64,6 +64,15 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
             "conv1d: weight has 4 dimensions, expected (K, C / groups, S)");
     refused(yk_nn_conv1d(x_of(3), "conv", 8, 7, NULL), "is larger than input (N, 5, 1, 4)");
     refused(yk_nn_conv1d(x_of(4), "conv", 8, 3, NULL), "conv1d: input has 4 dimensions");
+    sequence = x_of(3);
+    refused(yk_conv_transpose1d(sequence, sequence, NULL, NULL),
+            "conv_transpose1d: weight has 3 dimensions, expected (C, F / groups, S)");
+    refused(yk_nn_conv_transpose1d(x_of(4), "up", 8, 3, NULL),
+            "conv_transpose1d: input has 4 dimensions, expected (N, C, L)");
+    refused(yk_nn_conv_transpose1d(x_of(3), "up", 8, 3,
+                                   YK_WITH(yk_conv_transpose1d_options,
+                                           YK_CONV_TRANSPOSE1D_OPTIONS_INIT, o.output_padding = 1)),
+            "output_padding 0x1 with stride 1");
     refused(yk_max_pool1d(x_of(4), 2, 2, 0), "max_pool1d: input has 4 dimensions, expected");
     refused(yk_avg_pool1d(x_of(2), 2, 2, 0), "avg_pool1d: input has 2 dimensions, expected");
     refused(yk_normalize(x_of(3), 0), "batch");
@@ -100,6 +109,7 @@ YK_TEST(no_value_is_refused)
     refused(yk_pad_with(NULL, 1, 1, 1, YK_PAD_REFLECT), "NULL");
     refused(yk_pad2d_with(NULL, 1, YK_PAD_REFLECT), "NULL");
     refused(yk_conv1d(NULL, NULL, NULL, NULL), "NULL");
+    refused(yk_conv_transpose1d(NULL, NULL, NULL, NULL), "NULL");
     refused(yk_max_pool1d(NULL, 1, 1, 0), "NULL");
     refused(yk_avg_pool1d(NULL, 1, 1, 0), "NULL");
     refused(yk_take_along_dim(NULL, NULL, 1), "NULL");

@@ -54,6 +54,9 @@ FUNCTIONS = {
         x[:, :, :4].reshape(4, 2, 3, 4), (2, 2, 2, 2), "reflect"
     ),
     "conv1d": lambda x, other, weight: F.conv1d(0.02 * x, other.reshape(8, 3, 5), None, 2, 4, 1, 2),
+    "conv_transpose1d": lambda x, other, weight: F.conv_transpose1d(
+        0.02 * x, other.reshape(6, 4, 5), None, 3, 2, 1, 2, 2
+    ),
     "max_pool1d": lambda x, other, weight: F.max_pool1d(x, 3, 2, 1),
     "avg_pool1d": lambda x, other, weight: F.avg_pool1d(x, 3, 1, 1),
     "take_along_dim": lambda x, other, weight: torch.take_along_dim(x, NUMBERS.reshape(4, 3, 1), 1),

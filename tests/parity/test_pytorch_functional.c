@@ -86,6 +86,12 @@ FUNCTION(conv1d,
          yk_conv1d(yk_scale(in->x, 0.02), yk_reshape(in->other, 3, (int64_t[]){8, 3, 5}), NULL,
                    YK_WITH(yk_conv1d_options, YK_CONV1D_OPTIONS_INIT, o.stride = 2, o.padding = 4,
                            o.groups = 2)))
+FUNCTION(conv_transpose1d,
+         yk_conv_transpose1d(yk_scale(in->x, 0.02), yk_reshape(in->other, 3, (int64_t[]){6, 4, 5}),
+                             NULL,
+                             YK_WITH(yk_conv_transpose1d_options, YK_CONV_TRANSPOSE1D_OPTIONS_INIT,
+                                     o.stride = 3, o.padding = 2, o.output_padding = 1,
+                                     o.groups = 2, o.dilation = 2)))
 FUNCTION(max_pool1d, yk_max_pool1d(in->x, 3, 2, 1))
 FUNCTION(avg_pool1d, yk_avg_pool1d(in->x, 3, 1, 1))
 FUNCTION(take_along_dim, yk_take_along_dim(in->x, numbers(in->x, 2, 4, 3), 1))
@@ -127,6 +133,7 @@ static const function functions[] = {
     {"pad_circular", call_pad_circular},
     {"pad2d_reflect", call_pad2d_reflect},
     {"conv1d", call_conv1d},
+    {"conv_transpose1d", call_conv_transpose1d},
     {"max_pool1d", call_max_pool1d},
     {"avg_pool1d", call_avg_pool1d},
     {"take_along_dim", call_take_along_dim},
