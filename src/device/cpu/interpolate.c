@@ -10,13 +10,15 @@
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/units.h"
 
+enum { LINE = 16 /* floats of a line of the cache */ };
+
 typedef struct interpolate {
     yki_kernel base;
     const yki_cpu_loops *loops;
     yki_geometry from, to;
     yki_mixing mixing;
     size_t from_image, to_image; /* bytes of a block of channels */
-    float *own;                  /* a row of each thread */
+    int64_t own;                 /* floats of a row of each thread, in whole lines */
     int team;
     int64_t grain; /* rows that a thread takes at a time */
 } interpolate;
@@ -71,8 +73,7 @@ static float *weigh(const yki_axis *axis, bool is_gradient, yki_mix *mixes, floa
 
 /* ---- preparation and running ----------------------------------------------------------------- */
 
-/* The kernel's memory is followed by the mixes of rows and of columns, the weights, and a row of
- * each thread. */
+/* The kernel's memory is followed by the mixes of rows and of columns, and the weights. */
 static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_kernel **kernel)
 {
     const yki_attrs *a = desc->attrs;
@@ -86,14 +87,14 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     const int64_t weights = count_weights(&down, is_gradient) + count_weights(&across, is_gradient);
     const int64_t pixels = (from.pixels > to.pixels ? from.pixels : to.pixels) * to.b;
     const int team = yki_team(device, to.images * to.blocks * pixels);
-    const size_t bytes = sizeof(interpolate) + (size_t)mixes * sizeof(yki_mix) +
-                         (size_t)(weights + team * from.columns * from.b) * sizeof(float);
+    const size_t bytes =
+        sizeof(interpolate) + (size_t)mixes * sizeof(yki_mix) + (size_t)weights * sizeof(float);
     interpolate *k = yki_calloc(1, bytes);
     if (!k)
         return yki_error_memory(bytes, "a kernel of interpolate");
     yki_mix *of_rows = (yki_mix *)(k + 1), *of_columns = of_rows + to.rows;
-    k->own = weigh(&across, is_gradient, of_columns,
-                   weigh(&down, is_gradient, of_rows, (float *)(of_columns + to.columns)));
+    weigh(&across, is_gradient, of_columns,
+          weigh(&down, is_gradient, of_rows, (float *)(of_columns + to.columns)));
     k->loops = yki_cpu_loops_of(device);
     k->from = from;
     k->to = to;
@@ -109,6 +110,8 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->from_image = (size_t)(from.pixels * from.b) * yk_dtype_size(desc->in[0].dtype);
     k->to_image = (size_t)(to.pixels * to.b) * yk_dtype_size(desc->in[0].dtype);
     k->team = team;
+    k->own = (from.columns * from.b + LINE - 1) / LINE * LINE;
+    k->base.scratch = (size_t)(team * k->own) * sizeof(float);
     k->grain = yki_grain(units, pixels / to.rows, team);
     *kernel = &k->base;
     return YK_OK;
@@ -126,7 +129,7 @@ static yk_status interpolate_run(const yki_kernel *kernel, const yki_kernel_args
     for (int64_t i = -1; (i = yki_units_next(&units, i)) >= 0;) {
         const void *x = from + (size_t)(i / rows) * k->from_image;
         void *y = to + (size_t)(i / rows) * k->to_image;
-        float *own = k->own + omp_get_thread_num() * k->from.columns * k->from.b;
+        float *own = (float *)run->scratch + omp_get_thread_num() * k->own;
         if (k->from.b == 1)
             k->loops->mix_numbers(&k->mixing, i % rows, x, y, own);
         else
