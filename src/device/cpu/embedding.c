@@ -8,6 +8,8 @@
 #include "device/cpu/geometry.h"
 #include "tensor/element.h"
 
+enum { LARGE_TABLE = 1 << 20 /* numbers */ };
+
 typedef struct embedding {
     yki_kernel base;
     yk_dtype indices;
@@ -85,6 +87,20 @@ static void add_row(float *to, const float *row, int64_t count)
         to[c] += row[c];
 }
 
+/* Zeros for what the calling thread adds to, columns [begin, end), or for a large table for rows,
+ * which are stored past the caches. */
+static void clear(const embedding *k, float *dweight, int64_t begin, int64_t end)
+{
+    if (k->rows * k->columns < LARGE_TABLE) {
+        for (int64_t row = 0; row < k->rows; row++)
+            memset(dweight + row * k->columns + begin, 0, (size_t)(end - begin) * sizeof *dweight);
+        return;
+    }
+    yki_share(k->rows * k->columns, &begin, &end);
+    memset(dweight + begin, 0, (size_t)(end - begin) * sizeof *dweight);
+#pragma omp barrier
+}
+
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const embedding *k = (const embedding *)kernel;
@@ -94,10 +110,8 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
 #pragma omp parallel num_threads(k->team) if (k->team > 1)
     {
         int64_t begin, end;
-        yki_share(k->rows * k->columns, &begin, &end);
-        memset(dweight + begin, 0, (size_t)(end - begin) * sizeof *dweight);
-#pragma omp barrier
         yki_share(k->columns, &begin, &end);
+        clear(k, dweight, begin, end);
         for (int64_t i = 0; i < k->count; i++)
             add_row(dweight + yki_index_at(k->indices, indices, i) * k->columns + begin,
                     dy + i * k->columns + begin, end - begin);

@@ -424,21 +424,39 @@ static void derive_groups(const work *w, const piece *p)
                                   sums, sums + k->shape.channels);
 }
 
-/* The sums of the calling thread's channels, over samples and slices in their order: the matrix of
- * all sums becomes its first row. */
+/* Adds a row of the matrix of all sums, or a part of its channels, to another. */
+static void add_row(const work *w, int64_t to, int64_t from, int64_t begin, int64_t end)
+{
+    const int64_t channels = w->k->shape.channels;
+    double *sums = w->sums + to * 2 * channels;
+    const double *more = w->sums + from * 2 * channels;
+    for (int64_t c = begin; c < end; c++) {
+        sums[c] += more[c];
+        sums[channels + c] += more[channels + c];
+    }
+}
+
+/*
+ * The sums over samples and slices in their order, which become the matrix's first row. Those of
+ * many are first added in parts, which depend on the shape alone, by the threads that have most of
+ * them in their caches.
+ */
 static void add_samples(const work *w, float *dweight, float *dbias)
 {
+    enum { PARTS = 16, LEAST_ROWS = 64 };
     const group_norm *k = w->k;
-    const int64_t channels = k->shape.channels;
+    const int64_t channels = k->shape.channels, rows = k->shape.images * k->slices;
+    const int64_t parts = rows < LEAST_ROWS ? rows : PARTS;
     int64_t begin, end;
-    yki_share(channels, &begin, &end);
-    for (int64_t row = 1; row < k->shape.images * k->slices; row++) {
-        const double *more = w->sums + row * 2 * channels;
-        for (int64_t c = begin; c < end; c++) {
-            w->sums[c] += more[c];
-            w->sums[channels + c] += more[channels + c];
-        }
+    if (parts < rows) {
+#pragma omp for
+        for (int64_t part = 0; part < parts; part++)
+            for (int64_t row = rows * part / parts + 1; row < rows * (part + 1) / parts; row++)
+                add_row(w, rows * part / parts, row, 0, channels);
     }
+    yki_share(channels, &begin, &end);
+    for (int64_t part = 1; part < parts; part++)
+        add_row(w, 0, rows * part / parts, begin, end);
     for (int64_t c = begin; c < end; c++) {
         if (dbias)
             dbias[c] = (float)w->sums[c];

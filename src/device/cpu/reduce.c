@@ -19,6 +19,7 @@ enum {
     MOST_BESIDE = 16,     /* and those of a result */
     UNITS = 64,           /* of sums, to be shared by threads */
     PART_ELEMENTS = 4096, /* of a part at least */
+    LEAST_SHARED = 16384, /* sums of parts, which threads add together */
     AHEAD = 8192          /* bytes that are fetched in advance */
 };
 
@@ -72,7 +73,7 @@ static bool is_summed(const yki_axis *x)
 static void divide_sums(reduction *k, int64_t elements)
 {
     int64_t longest = 1, most = elements / k->units / PART_ELEMENTS;
-    int64_t wanted = (UNITS + k->units - 1) / k->units;
+    int64_t wanted = k->units < UNITS / 2 ? (UNITS + k->units - 1) / k->units : 1;
     k->part_axis = -1;
     for (int d = 0; d < k->axes.count && longest < wanted; d++)
         if (is_summed(&k->axes.axis[d]) && k->axes.axis[d].size > longest) {
@@ -285,7 +286,10 @@ static yk_status run_reduction(const yki_kernel *kernel, const yki_kernel_args *
         if (k->parts == 1)
             put_sums(k, &u, sums, run->out[0]);
     }
-    for (int64_t i = 0; i < k->units && k->parts > 1; i++)
+    const int64_t parts = k->parts > 1 ? k->units : 0;
+    const bool many = k->team > 1 && parts * k->parts * k->length >= LEAST_SHARED;
+#pragma omp parallel for num_threads(k->team) if (many)
+    for (int64_t i = 0; i < parts; i++)
         add_parts(k, i, partial, run->out[0]);
     yki_operand_clear_padding(k->device, &k->out, run->out[0]);
     return YK_OK;
