@@ -98,7 +98,7 @@ static attention *create(yki_device *device, const yki_kernel_desc *desc, bool w
 /* floats: those of a thread beside a row of a mask, which comes last. */
 static void reserve(attention *k, int64_t floats)
 {
-    k->own = floats + k->s;
+    k->own = yki_line_floats(floats + k->s);
     k->base.scratch = (size_t)(k->team * k->own) * sizeof(float);
 }
 

@@ -7,6 +7,7 @@
 
 #include <omp.h>
 
+#include "base/memory.h"
 #include "device/cpu/cpu.h"
 
 static inline bool yki_has_in(const yki_kernel_desc *desc, int i)
@@ -88,6 +89,14 @@ static inline void yki_stream_settle(void)
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif
+}
+
+/* So many floats in whole lines of the cache. Each thread's own memory has such a size: if two
+ * threads wrote to one line, it would go from core to core. */
+static inline int64_t yki_line_floats(int64_t floats)
+{
+    enum { LINE = YKI_ALIGNMENT / (int)sizeof(float) };
+    return (floats + LINE - 1) / LINE * LINE;
 }
 
 /*

@@ -10,15 +10,13 @@
 #include "device/cpu/loops/loops.h"
 #include "device/cpu/units.h"
 
-enum { LINE = 16 /* floats of a line of the cache */ };
-
 typedef struct interpolate {
     yki_kernel base;
     const yki_cpu_loops *loops;
     yki_geometry from, to;
     yki_mixing mixing;
     size_t from_image, to_image; /* bytes of a block of channels */
-    int64_t own;                 /* floats of a row of each thread, in whole lines */
+    int64_t own;                 /* floats of a row of each thread */
     int team;
     int64_t grain; /* rows that a thread takes at a time */
 } interpolate;
@@ -110,7 +108,7 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
     k->from_image = (size_t)(from.pixels * from.b) * yk_dtype_size(desc->in[0].dtype);
     k->to_image = (size_t)(to.pixels * to.b) * yk_dtype_size(desc->in[0].dtype);
     k->team = team;
-    k->own = (from.columns * from.b + LINE - 1) / LINE * LINE;
+    k->own = yki_line_floats(from.columns * from.b);
     k->base.scratch = (size_t)(team * k->own) * sizeof(float);
     k->grain = yki_grain(units, pixels / to.rows, team);
     *kernel = &k->base;

@@ -135,7 +135,7 @@ static yk_status depthwise_prepare(yki_device *device, const yki_kernel_desc *de
     k->blocks = x.blocks;
     k->taps = k->shape.kernel_rows * k->shape.kernel_columns;
     k->sums = k->taps + k->shape.bias;
-    k->own = own_floats(&k->shape, x.b);
+    k->own = yki_line_floats(own_floats(&k->shape, x.b));
     k->team = yki_team(device, x.images * k->shape.image);
     k->parts = yki_sum_parts(k->images, k->blocks, dy.pixels);
     int64_t floats = k->parts * k->blocks * k->sums * k->b + k->team * k->own;

@@ -100,7 +100,7 @@ static int64_t block_taps(const narrow *k)
 /* Floats of a thread's memory. */
 static int64_t own_memory(const narrow *k)
 {
-    return YKI_NARROW_OWN * k->b;
+    return yki_line_floats(YKI_NARROW_OWN * k->b);
 }
 
 /* The operands are x and y in forward, dy and dx for the gradient of x, x and dy for that of the
