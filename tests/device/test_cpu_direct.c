@@ -122,6 +122,44 @@ YK_TEST(patches_have_the_same_bits_with_any_threads)
     }
 }
 
+YK_TEST(large_patches_have_the_bits_of_unaligned_ones)
+{
+    for (int transposed = 0; transposed < 2; transposed++) {
+        yki_kernel_desc desc = patches_desc(transposed, (int64_t[]){9, 64, 40, 41}, 64);
+        same_bits_unaligned(&desc, transposed ? &yki_cpu_conv_transpose2d_patches
+                                              : &yki_cpu_conv2d_backward_data_patches);
+    }
+}
+
+/* ---- pools and images of another size -------------------------------------------------------- */
+
+static void same_unaligned(const yki_kernel_impl *impl, bool grows, bool has_index)
+{
+    const yki_attrs halving = {.kernel = {2, 2}, .stride = {2, 2}, .bilinear = grows};
+    yki_operand large = x, small = x, index = x;
+    memcpy(large.dims, (int64_t[]){9, 64, 140, 140}, 4 * sizeof *large.dims);
+    memcpy(small.dims, (int64_t[]){9, 64, 70, 70}, 4 * sizeof *small.dims);
+    memcpy(index.dims, small.dims, sizeof small.dims);
+    index.dtype = YK_U8;
+    same_bits_unaligned(&(yki_kernel_desc){.op = impl->op,
+                                           .attrs = &halving,
+                                           .in_count = has_index ? 2 : 1,
+                                           .in = {grows ? small : large, index},
+                                           .out_count = impl->op == &yki_op_max_pool2d ? 2 : 1,
+                                           .out = {grows ? large : small, none}},
+                        impl);
+}
+
+YK_TEST(large_pools_and_images_have_the_bits_of_unaligned_ones)
+{
+    same_unaligned(&yki_cpu_max_pool2d, false, false);
+    same_unaligned(&yki_cpu_max_pool2d_backward, true, true);
+    same_unaligned(&yki_cpu_avg_pool2d, false, false);
+    same_unaligned(&yki_cpu_avg_pool2d_backward, true, false);
+    same_unaligned(&yki_cpu_interpolate, true, false);
+    same_unaligned(&yki_cpu_interpolate_backward, true, false);
+}
+
 /* ---- depthwise ------------------------------------------------------------------------------- */
 
 static void depthwise_same_bits(int64_t images, int64_t rows, int64_t columns, int64_t side)

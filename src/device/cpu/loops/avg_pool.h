@@ -68,7 +68,7 @@ YKI_FORCE_INLINE yki_lanes sum_any_window(const void *x, int64_t pixel, int64_t 
 YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, bool ahead,
                                  yk_dtype dtype)
 {
-    const bool stream = w->stream;
+    const bool stream = w->stream && yki_can_stream(y, 0, dtype);
     for (int64_t p = 0; p < w->rows; p++) {
         const yki_window_range h = w->of_rows[p];
         for (int64_t q = 0; q < w->columns; q++) {
@@ -95,6 +95,7 @@ static void average(const yki_windows *w, const void *x, void *y)
 
 YKI_FORCE_INLINE void sum_weighted_as(const yki_windows *w, const void *x, void *y, yk_dtype dtype)
 {
+    const bool stream = w->stream && yki_can_stream(y, 0, dtype);
     for (int64_t p = 0; p < w->rows; p++)
         for (int64_t q = 0; q < w->columns; q++) {
             yki_lanes total = {0};
@@ -103,7 +104,7 @@ YKI_FORCE_INLINE void sum_weighted_as(const yki_windows *w, const void *x, void 
                     const int64_t from = r * w->pitch + s;
                     total += w->weights[from] * yki_load_pixel(x, from, dtype);
                 }
-            yki_put_pixel(y, p * w->columns + q, total, w->stream, dtype);
+            yki_put_pixel(y, p * w->columns + q, total, stream, dtype);
         }
 }
 

@@ -55,7 +55,7 @@ YKI_FORCE_INLINE void mix_rows(const yki_mixing *m, int64_t row, const void *x, 
 YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void *x, void *y,
                                     float *own, yk_dtype dtype)
 {
-    const bool stream = m->stream;
+    const bool stream = m->stream && yki_can_stream(y, 0, dtype);
     mix_rows(m, row, x, m->pitch * YKI_WIDTH, own, dtype);
     for (int64_t q = 0; q < m->columns; q++) {
         const yki_mix mix = m->of_columns[q];
@@ -79,9 +79,10 @@ static void copy_halves(const yki_mixing *m, int64_t row, const void *x, void *y
 static void copy_floats(const yki_mixing *m, int64_t row, const void *x, void *y)
 {
     const float *from = (const float *)x + m->of_rows[row].first * m->pitch * YKI_WIDTH;
+    const bool stream = m->stream && yki_can_stream(y, 0, YK_F32);
     for (int64_t q = 0; q < m->columns; q++)
         yki_put_pixel(y, row * m->columns + q, yki_load_pixel(from, m->of_columns[q].first, YK_F32),
-                      m->stream, YK_F32);
+                      stream, YK_F32);
 }
 
 static void mix_pixels(const yki_mixing *m, int64_t row, const void *x, void *y, float *own)

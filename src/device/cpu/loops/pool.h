@@ -17,6 +17,12 @@ YKI_FORCE_INLINE void store_exact(void *memory, int64_t pixel, yki_lanes x, bool
             __builtin_convertvector((yki_bits)x >> 16, yki_halves);
 }
 
+/* Whether results at memory, where a block begins, go past the caches. */
+YKI_FORCE_INLINE bool pool_streams(const yki_max_pool *p, const void *memory, yk_dtype dtype)
+{
+    return p->stream && yki_can_stream(memory, 0, dtype);
+}
+
 /* The places of maxima in their windows: of one pixel, a byte each. Compilers do not find the
  * instructions that widen bytes to 32 bits at once, and narrow well by way of 16 bits. */
 YKI_FORCE_INLINE yki_bits load_places(const uint8_t *index, int64_t pixel)
@@ -97,7 +103,7 @@ YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, 
 {
     const pool_steps steps = {rows, columns, p->stride[0], p->stride[1]};
     const int64_t padding = p->padding[1];
-    const bool stream = p->stream;
+    const bool stream = pool_streams(p, y, dtype);
     pool_taps h = {row * steps.down - p->padding[0], 0, rows};
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         pool_taps w = {q * steps.across - padding, 0, columns};
@@ -108,10 +114,11 @@ YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, 
 YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                   int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
 {
+    const bool stream = pool_streams(p, y, dtype);
     pool_taps h = pool_taps_of(p, 0, row, p->rows);
     for (int64_t q = begin; q < end; q++)
         max_window(p, x, y, index, row * p->y_columns + q, h, pool_taps_of(p, 1, q, p->columns),
-                   pool_steps_of(p), p->stream, dtype);
+                   pool_steps_of(p), stream, dtype);
 }
 
 YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
@@ -174,6 +181,7 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const ui
                                  pool_steps steps, yk_dtype dtype)
 {
     const int64_t padding = p->padding[1], columns = p->columns, windows = p->y_columns;
+    const bool stream = pool_streams(p, dx, dtype);
     int64_t down = row + p->padding[0];
     int64_t passed = begin + padding - steps.columns; /* a window that ends before */
     pool_windows w = {0, 0}, h = next_windows(w, down, p->y_rows, steps.rows, steps.down);
@@ -190,7 +198,7 @@ YKI_FORCE_INLINE void gather_row(const yki_max_pool *p, const void *dy, const ui
                 int64_t offset = (down - i * steps.down) * steps.columns + right - j * steps.across;
                 sum += won(yki_load_pixel(dy, at, dtype), winner, offset);
             }
-        yki_put_pixel(dx, row * columns + column, sum, p->stream, dtype);
+        yki_put_pixel(dx, row * columns + column, sum, stream, dtype);
     }
 }
 
@@ -252,11 +260,12 @@ YKI_FORCE_INLINE void gather_row_of_threes(const yki_max_pool *p, const void *dy
     for (int64_t i = h.first; i < h.end; i++)
         rows[i - h.first] = (pool_row){dy, index, i * p->y_columns, down - i * steps.down};
     const int64_t pixel = row * p->columns - padding;
+    const bool stream = pool_streams(p, dx, dtype);
     gather_row(p, dy, index, dx, row, 0, 2 * begin - padding, steps, dtype);
     if (h.end - h.first == 2)
-        gather_pairs(rows, 2, dx, pixel, begin, end, p->stream, dtype);
+        gather_pairs(rows, 2, dx, pixel, begin, end, stream, dtype);
     else
-        gather_pairs(rows, 1, dx, pixel, begin, end, p->stream, dtype);
+        gather_pairs(rows, 1, dx, pixel, begin, end, stream, dtype);
     gather_row(p, dy, index, dx, row, 2 * end - padding, p->columns, steps, dtype);
 }
 
@@ -266,7 +275,7 @@ YKI_FORCE_INLINE void scatter_row(const yki_max_pool *p, const void *dy, const u
                                   yk_dtype dtype)
 {
     int64_t top = (row * rows - p->padding[0]) * p->columns - p->padding[1];
-    const bool stream = p->stream;
+    const bool stream = pool_streams(p, dx, dtype);
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         int64_t at = row * p->y_columns + q;
         yki_bits winner = load_places(index, at);

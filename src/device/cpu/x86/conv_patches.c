@@ -181,13 +181,13 @@ static void multiply_tap(const patches *k, const rows *r, const float *packed, i
     const int64_t out_columns = k->columns * k->side, down = tap / k->side, across = tap % k->side;
     const int64_t depth = WEIGHTS / width / LANES * LANES;
     const float *weights = packed + packed_at(k, tap, c);
+    float *out = r->out + c->first * pixels * k->side * k->side;
     yki_pointwise_product p = {.x_block = pixels * LANES,
                                .y_block = pixels * k->side * k->side * LANES,
                                .y_step = k->side * LANES,
                                .pixels = k->columns,
                                .vectors = c->vectors,
-                               .stream = k->stream};
-    float *out = r->out + c->first * pixels * k->side * k->side;
+                               .stream = k->stream && (uintptr_t)out % YKI_ALIGNMENT == 0};
     for (int64_t channel = 0; channel < k->in; channel += depth) {
         const bool last = channel + depth >= k->in;
         p.depth = last ? k->in - channel : depth;

@@ -1,7 +1,7 @@
 /*
  * The inner loops of 1x1 convolutions with stride 1 (conv_pointwise.c), and of those whose windows
- * do not overlap (conv_patches.c), which pointwise_avx512.c implements. The first of these a
- * convolution is a product of matrices, pixels by channels, and these functions read and write
+ * do not overlap (conv_patches.c), which pointwise_avx512.c implements. The former are one product
+ * of matrices, pixels by channels, the latter one for each tap. These functions read and write
  * activations where they lie, in blocks of 16 channels: a block holds the pixels of an image one
  * after the other.
  */
