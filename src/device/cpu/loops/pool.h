@@ -99,11 +99,11 @@ YKI_FORCE_INLINE void max_window(const yki_max_pool *p, const void *x, void *y, 
 
 /* The windows [begin, end) of a row, all inside the map, with a constant kernel. */
 YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
-                                 int64_t row, int64_t rows, int64_t columns, yk_dtype dtype)
+                                 int64_t row, int64_t rows, int64_t columns, bool stream,
+                                 yk_dtype dtype)
 {
     const pool_steps steps = {rows, columns, p->stride[0], p->stride[1]};
     const int64_t padding = p->padding[1];
-    const bool stream = pool_streams(p, y, dtype);
     pool_taps h = {row * steps.down - p->padding[0], 0, rows};
     for (int64_t q = p->inside_columns.begin; q < p->inside_columns.end; q++) {
         pool_taps w = {q * steps.across - padding, 0, columns};
@@ -112,9 +112,9 @@ YKI_FORCE_INLINE void max_inside(const yki_max_pool *p, const void *x, void *y, 
 }
 
 YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
-                                  int64_t row, int64_t begin, int64_t end, yk_dtype dtype)
+                                  int64_t row, int64_t begin, int64_t end, bool stream,
+                                  yk_dtype dtype)
 {
-    const bool stream = pool_streams(p, y, dtype);
     pool_taps h = pool_taps_of(p, 0, row, p->rows);
     for (int64_t q = begin; q < end; q++)
         max_window(p, x, y, index, row * p->y_columns + q, h, pool_taps_of(p, 1, q, p->columns),
@@ -124,24 +124,25 @@ YKI_FORCE_INLINE void max_outside(const yki_max_pool *p, const void *x, void *y,
 YKI_FORCE_INLINE void max_pool_as(const yki_max_pool *p, const void *x, void *y, uint8_t *index,
                                   yk_dtype dtype)
 {
+    const bool stream = pool_streams(p, y, dtype);
     const bool small =
         is_window(p, 2, 2) || is_window(p, 3, 3) || is_window(p, 1, 2) || is_window(p, 1, 3);
     for (int64_t row = 0; row < p->y_rows; row++) {
         bool inside = row >= p->inside_rows.begin && row < p->inside_rows.end;
         if (!inside || !small) {
-            max_outside(p, x, y, index, row, 0, p->y_columns, dtype);
+            max_outside(p, x, y, index, row, 0, p->y_columns, stream, dtype);
             continue;
         }
-        max_outside(p, x, y, index, row, 0, p->inside_columns.begin, dtype);
+        max_outside(p, x, y, index, row, 0, p->inside_columns.begin, stream, dtype);
         if (is_window(p, 2, 2))
-            max_inside(p, x, y, index, row, 2, 2, dtype);
+            max_inside(p, x, y, index, row, 2, 2, stream, dtype);
         else if (is_window(p, 3, 3))
-            max_inside(p, x, y, index, row, 3, 3, dtype);
+            max_inside(p, x, y, index, row, 3, 3, stream, dtype);
         else if (is_window(p, 1, 2))
-            max_inside(p, x, y, index, row, 1, 2, dtype);
+            max_inside(p, x, y, index, row, 1, 2, stream, dtype);
         else
-            max_inside(p, x, y, index, row, 1, 3, dtype);
-        max_outside(p, x, y, index, row, p->inside_columns.end, p->y_columns, dtype);
+            max_inside(p, x, y, index, row, 1, 3, stream, dtype);
+        max_outside(p, x, y, index, row, p->inside_columns.end, p->y_columns, stream, dtype);
     }
 }
 
