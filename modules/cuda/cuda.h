@@ -162,6 +162,8 @@ int yki_cuda_width_for(yk_dtype dtype, int64_t count);
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 
+enum { YKI_CUDA_BLOCKS = 512 }; /* which large GPUs run at once */
+
 int64_t yki_cuda_blocks(int64_t items, int64_t items_of_block);
 /* A grid's y and z, which have a limit: the kernel's blocks loop over the rest. */
 unsigned yki_cuda_blocks_in_loops(int64_t blocks);

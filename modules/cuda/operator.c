@@ -227,7 +227,7 @@ yki_cuda_grid yki_cuda_grid_of(int64_t items)
 }
 
 /* As many blocks as large GPUs run at once, unless threads had fewer than LEAST rows each. */
-enum { BLOCKS = 512, LEAST = 8 };
+enum { LEAST = 8 };
 
 yki_cuda_grid yki_cuda_grid_of_columns(int64_t matrices, int64_t rows, int64_t columns, int width,
                                        yki_cuda_columns *at)
@@ -236,7 +236,7 @@ yki_cuda_grid yki_cuda_grid_of_columns(int64_t matrices, int64_t rows, int64_t c
     int64_t tile = vectors < YKI_CUDA_THREADS ? vectors : YKI_CUDA_THREADS;
     int64_t across = yki_cuda_blocks(vectors, tile);
     int64_t least = LEAST * (YKI_CUDA_THREADS / tile);
-    int64_t most = matrices > 0 ? yki_cuda_blocks(BLOCKS, across * matrices) : 1;
+    int64_t most = matrices > 0 ? yki_cuda_blocks(YKI_CUDA_BLOCKS, across * matrices) : 1;
     int64_t slices = yki_cuda_blocks(rows, least);
     slices = slices > most ? most : slices;
     slices = slices < 1 ? 1 : slices;

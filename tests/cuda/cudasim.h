@@ -168,6 +168,11 @@ static inline int __ffs(int bits)
     return __builtin_ffs(bits);
 }
 
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
 static inline int atomicMax(int *at, int value)
 {
     int old = *at;

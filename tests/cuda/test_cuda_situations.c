@@ -508,6 +508,39 @@ YK_TEST(indices_that_are_no_row_are_reported)
     free(rows);
 }
 
+/* A block lists the indices that are its rows, and there are more of them than the list holds. All
+ * sums are whole numbers, which are exact. */
+YK_TEST(an_embedding_whose_indices_are_nearly_all_the_same)
+{
+    enum { N = 7000, V = 600, C = 3, OFTEN = 5 };
+    yki_device *device = open_device();
+    yki_operand indices = {.dtype = YK_I32, .ndim = 1, .dims = {N}};
+    yki_operand dy = {.dtype = YK_F32, .ndim = 2, .dims = {N, C}};
+    yki_operand dweight = {.dtype = YK_F32, .ndim = 2, .dims = {V, C}};
+    yki_kernel *kernel = make(device, &yki_op_embedding_backward, &(yki_attrs){0},
+                              (yki_operand[]){indices, dy}, 2, &dweight, 1);
+    float *incoming = floats(N * C), *sums = floats(V * C), *expected = floats(V * C);
+    int32_t chosen[N];
+    memset(expected, 0, V * C * sizeof *expected);
+    for (int i = 0; i < N; i++) {
+        chosen[i] = i % 10 == 0 ? i % V : OFTEN;
+        for (int c = 0; c < C; c++) {
+            incoming[i * C + c] = (float)(i % 17 + c);
+            expected[chosen[i] * C + c] += incoming[i * C + c];
+        }
+    }
+    void *in[] = {chosen, incoming}, *out[] = {sums};
+    yki_kernel_args run = {.in = in, .out = out};
+    assert_int_equal(kernel->scratch, 0); /* indices are not divided among blocks */
+    assert_ok(kernel->impl->run(kernel, &run));
+    assert_memory_equal(sums, expected, V * C * sizeof *sums);
+    yki_kernel_destroy(kernel);
+    device->type->destroy(device);
+    free(incoming);
+    free(sums);
+    free(expected);
+}
+
 /* ---- amax ------------------------------------------------------------------------------------ */
 
 /* Of (outer, size, inner): the NaN is in the second of the results. */

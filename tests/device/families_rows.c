@@ -393,6 +393,9 @@ static const conformance_case embedding_cases[] = {
     {.x = {40, 50}, .classes = 7, .filters = 130},
     {.x = {49}, .classes = 9, .filters = 3, .wide = true},
     {.x = {6, 33}, .classes = 70, .filters = 24, .wide = true},
+    {.x = {3, 700}, .classes = 1, .filters = 2},
+    {.x = {2, 80}, .classes = 3000, .filters = 9},
+    {.x = {9, 700}, .classes = 2, .filters = 3},
 };
 
 static yk_value *build_embedding(yk_graph *graph, const conformance_case *c, yk_dtype dtype)

@@ -27,10 +27,11 @@ enum {
     YKI_CUDA_MERGE = 8,     /* columns whose sums a block merges */
     YKI_CUDA_STRIP = 4,     /* windows that a thread of max pooling takes, see pool.cu */
     YKI_CUDA_SHORT = 16, /* rows or columns of a matrix that is transposed without tiles, at most */
-    YKI_CUDA_PIECE = 2304,  /* elements that a block then moves: 256 channels of a filter of 3x3 */
-    YKI_CUDA_FOLDED = 16,   /* channels of an image in which pixels became channels */
-    YKI_CUDA_LOSSES = 1024, /* blocks of cross_entropy, at most */
-    YKI_CUDA_PAIRS = 4096,  /* elements of mse_loss and its like that a block takes */
+    YKI_CUDA_PIECE = 2304, /* elements that a block then moves: 256 channels of a filter of 3x3 */
+    YKI_CUDA_FOLDED = 16,  /* channels of an image in which pixels became channels */
+    YKI_CUDA_EMBEDDING_ROWS = 32,   /* of a weight, that a block of its gradient takes at most */
+    YKI_CUDA_LOSSES = 1024,         /* blocks of cross_entropy, at most */
+    YKI_CUDA_PAIRS = 4096,          /* elements of mse_loss and its like that a block takes */
     YKI_CUDA_LOW_RANK_COLUMNS = 32, /* of M, that a block of low_rank_project_back takes */
     YKI_CUDA_LOW_RANK_MATRICES = 16 /* whose factors are orthonormalised together */
 };
@@ -360,9 +361,18 @@ typedef struct yki_cuda_embedding_args {
     void *y, *dweight;
     yki_cuda_mistakes *mistakes;
     int64_t count, length; /* length: the indices of a sample */
+    int64_t slice; /* of the gradient: indices of a block; slices have dweights of their own */
+    int32_t range; /* of the gradient: rows of a block, at most YKI_CUDA_EMBEDDING_ROWS */
     int32_t rows, columns;
     int32_t wide; /* indices are int64, not int32 */
 } yki_cuda_embedding_args;
+
+/* dweight (count) is the sum of partial (slices, count). */
+typedef struct yki_cuda_embedding_merge_args {
+    const void *partial;
+    void *dweight;
+    int64_t count, slices;
+} yki_cuda_embedding_merge_args;
 
 /* ---- take.cu --------------------------------------------------------------------------------- */
 

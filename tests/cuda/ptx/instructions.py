@@ -190,11 +190,12 @@ def barrier(names, instruction):
 
 
 def shuffle(names, instruction):
-    """The value of the lane whose number differs in some bits, and, as a second result, whether there is one: always,
-    because all 32 lanes take part."""
-    to, value, bits, *_ = instruction.operands
+    """The value of the lane that has a number, or whose number differs in some bits, and, as a second result, whether
+    there is one: always, because all 32 lanes take part."""
+    to, value, number, *_ = instruction.operands
     register, _, exists = to.partition("|")
-    lane = f"sim::lane() ^ {names.value(bits, 's32')}"
+    number = names.value(number, "s32")
+    lane = f"{number} & 31" if ".idx." in instruction.name else f"sim::lane() ^ {number}"
     shuffled = f"sim::shuffle({place(instruction)}, {names.value(value, 'b32')}, {lane})"
     return f"{{ {names.assign(register, shuffled, 'b32')} {names.assign(exists or '_', 'true', 'pred')} }}"
 
@@ -296,6 +297,7 @@ BITWISE = (
     row("shr.s(16|32|64)", "({T})({a} >> ({b:u32} < {bits} ? {b:u32} : {bits} - 1))"),
     row("shf.l.wrap.b32", "(uint32_t)((((uint64_t){b} << 32 | {a}) << ({c} & 31)) >> 32)"),
     row("prmt.b32", "permute({a}, {b}, {c})"),
+    row("popc.b32", "__builtin_popcount({a})"),
     row("brev.b32", "reverse({a})"),
     row("clz.b64", "{a} ? __builtin_clzll({a}) : 64", "u32"),
     row("bfind.shiftamt.u32", "{a} ? __builtin_clz({a}) : ~0u"),
@@ -356,7 +358,7 @@ MEMORY = (
 
 WARPS = (
     row("bar.sync", barrier),
-    row("shfl.sync.bfly.b32", shuffle),
+    row("shfl.sync.(bfly|idx).b32", shuffle),
     row("vote.sync.ballot.b32", ballot),
 )
 
