@@ -8,6 +8,17 @@ import json, os, platform, random, re, statistics, subprocess
 median = statistics.median
 
 
+# What limits oneDNN and yoke, PyTorch's own kernels, and MKL.
+AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+
+
+def limit_vectors(isa, settings):
+    """With isa "avx2", the programs that are started leave wider vectors alone, and the settings of the result say so."""
+    if isa:
+        os.environ.update(AVX2)
+        settings["isa"] = "AVX2"
+
+
 def machine():
     """What a figure depends on: the processor, the cores, the system and the libraries."""
     def first(pattern, text, otherwise=""):
