@@ -418,6 +418,7 @@ static const conformance_case take_cases[] = {
     {.x = {3, 7, 17}, .dim = 1, .classes = 7, .other = {3, 5}},
     {.x = {3, 7, 24}, .dim = 1, .classes = 7, .other = {3, 40}, .wide = true},
     {.x = {3, 7, 16}, .dim = 1, .classes = 7, .other = {3}},
+    {.x = {3, 7, 2}, .dim = 1, .classes = 7, .other = {3, 5}}, /* two of 16 bits: a float's size */
     {.x = {3, 7, 10}, .dim = 2, .classes = 10, .other = {3, 7}},
     {.x = {2, 5, 33, 8}, .dim = 2, .classes = 33, .other = {2, 5, 9}},
     {.x = {6, 4}, .dim = 0, .classes = 6, .other = {11}},

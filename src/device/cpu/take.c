@@ -86,7 +86,7 @@ static yk_status run_forward(const yki_kernel *kernel, const yki_kernel_args *ru
         if (bytes == sizeof(float)) /* a copy of a known size is no call */
             for (int64_t n = 0; n < k->at.taken; n++)
                 memcpy(to + (size_t)n * sizeof(float),
-                       from + (size_t)place_of(k, index, row, n) * sizeof(float), sizeof(float));
+                       from + (size_t)place_of(k, index, row, n) * size, sizeof(float));
         else
             for (int64_t n = 0; n < k->at.taken; n++)
                 memcpy(to + (size_t)n * bytes, from + (size_t)place_of(k, index, row, n) * size,
