@@ -36,6 +36,7 @@ yk_status yki_infer_concat(const yki_node *node, yki_shape *out)
                 YK_ERROR_INVALID_SHAPE, "%s %s and %s %s differ in more than dimension %lld",
                 yki_shape_text(a, at, sizeof at), yk_dtype_name(a->dtype),
                 yki_shape_text(b, bt, sizeof bt), yk_dtype_name(b->dtype), (long long)dim);
+        YK_TRY(yki_expect_dim(b, node->op->in[i].name, dim));
         out[0].dims[dim] += b->dims[dim];
     }
     return YK_OK;

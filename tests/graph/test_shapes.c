@@ -339,6 +339,7 @@ static const shape_case cases[] = {
      .expected = "first value has shape (N, 3), of which dimension 0 is the batch"},
     {"concat", {B, 3}, {B, 3}, .number = 2, .expected = "(N, 3), which has no dimension 2"},
     {"concat", {B}, {B}, .number = -2, .expected = "(N), which has no dimension -2"},
+    {"concat", {2}, {B}, .expected = "shape (N), of which dimension 0 is the batch"},
     {"softmax", {B, 5, 7}, .expected = "(N, 5, 7)"},
     {"softmax", {B, 5, 7, 7}, .expected = "(N, 5, 7, 7)"},
     {"softmax", {7}, .expected = "(7)"},
