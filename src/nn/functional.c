@@ -97,7 +97,7 @@ yk_value *yk_unsqueeze(yk_value *x, int64_t dim)
 {
     int64_t dims[YK_MAX_DIMS], more[YK_MAX_DIMS] = {0};
     int ndim = yk_value_shape(x, dims);
-    const int64_t at = dim < 0 ? dim + ndim + 1 : dim;
+    const int64_t at = dim < 0 ? dim + (ndim + 1) : dim;
     if (ndim < 0)
         return passed_on(x, "unsqueeze");
     if (at < 1 || at > ndim || ndim == YK_MAX_DIMS) {
@@ -156,7 +156,7 @@ yk_value *yk_select(yk_value *x, int64_t dim, int64_t index)
     int64_t dims[YK_MAX_DIMS];
     int ndim = yk_value_shape(x, dims);
     const int64_t at = yki_from_front(dim, ndim);
-    if (at >= 0 && at < ndim && index < 0)
+    if (at >= 0 && at < ndim && index < 0 && dims[at] != YK_BATCH)
         index += dims[at];
     return yk_squeeze(yk_slice(x, at, index, 1), at);
 }

@@ -37,6 +37,8 @@ YK_TEST(shapes_that_do_not_fit_are_refused)
     refused(yk_select(x_of(3), 1, 5), "slice");
     refused(yk_select(x_of(3), 1, -6), "slice");
     refused(yk_select(x_of(3), 0, 1), "batch");
+    refused(yk_select(x_of(3), 0, INT64_MIN), "batch");
+    refused(yk_unsqueeze(yk_squeeze(x_of(3), 3), INT64_MIN), "in dimension 3");
     refused(yk_roll(x_of(3), 1, 0), "roll: input has shape (N, 5, 4), of which dimension 0 is");
     refused(yk_roll(x_of(3), 1, 3), "which has no dimension 3");
     refused(yk_pixel_shuffle(x_of(4), 2),
