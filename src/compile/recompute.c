@@ -441,6 +441,8 @@ static yk_status rewrite_backward(const study *s)
 
 yk_status yki_graph_recompute(yk_graph *graph, size_t first, const yki_outputs *outputs)
 {
+    if (first == graph->node_count) /* no backward, and of a loss that is an input no node at all */
+        return YK_OK;
     study s = {.graph = graph,
                .first = (int)first,
                .lives = yki_calloc(graph->value_count, sizeof *s.lives),

@@ -145,6 +145,15 @@ YK_TEST(chain_on_every_device)
     compare(&(setting){"sim", YK_AMP_OFF, chain}, 0.8);
 }
 
+YK_TEST(a_loss_that_is_an_input_has_nothing_to_recompute)
+{
+    yk_model *model;
+    yk_value *loss = yk_input(yk_graph_create(), "loss", YK_F32, 0, NULL);
+    assert_ok(yk_model_create(
+        &model, loss, YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.recompute = true)));
+    yk_model_destroy(model);
+}
+
 /* Too deep to try each change by itself. */
 static yk_value *deep(yk_value *images, int64_t classes)
 {
