@@ -45,7 +45,7 @@ typedef struct yk_grad_scaler_options {
 /**
  * Scales the model's gradients from the next backward on. Keeps the model alive; the two can be
  * destroyed in any order. On failure *scaler is NULL: YK_ERROR_INVALID_ARGUMENT for options out of
- * range, and for a second scaler of one model.
+ * range, for a second scaler of one model, and for a model of which nothing is trained.
  */
 yk_status yk_grad_scaler_create(yk_grad_scaler **scaler, yk_model *model,
                                 const yk_grad_scaler_options *options);

@@ -6,7 +6,7 @@
 yk_status yki_model_take_loss_scale(yk_model *model, yk_status (*settle)(void *context),
                                     void *context)
 {
-    YK_TRY(yki_model_check_trained(model, "grad scaler"));
+    YK_TRY(yki_model_check_trainable(model, "grad scaler"));
     if (model->loss_scale.taken)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "grad scaler: the model has one already");
     model->loss_scale.taken = true;

@@ -341,6 +341,24 @@ YK_TEST(a_second_scaler_of_a_model_is_refused)
     yk_model_destroy(model);
 }
 
+YK_TEST(a_model_of_which_nothing_is_trained_is_refused)
+{
+    static const char *const devices[] = {"ref", "sim"};
+    for (int i = 0; i < 2; i++) {
+        yk_graph *graph = yk_graph_create();
+        yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, INPUTS});
+        yk_model *model;
+        yk_grad_scaler *scaler;
+        assert_ok(yk_model_create(
+            &model, yk_reduce_loss(x, YK_LOSS_MEAN),
+            YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = devices[i])));
+        assert_status(YK_ERROR_INVALID_ARGUMENT, yk_grad_scaler_create(&scaler, model, NULL));
+        assert_null(scaler);
+        assert_contains(yk_last_error(), "nothing is trained");
+        yk_model_destroy(model);
+    }
+}
+
 YK_TEST(impossible_factors_are_refused)
 {
 #define WRONG(change) *YK_WITH(yk_grad_scaler_options, YK_GRAD_SCALER_OPTIONS_INIT, change)
