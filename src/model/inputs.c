@@ -179,17 +179,19 @@ static yk_status copy_tensor(yki_inputs *inputs, yki_input *input, const yk_tens
     return yki_feed_send(&input->feed, bytes, inputs->copies);
 }
 
-static bool is_aligned(const yk_tensor *tensor)
+static bool is_aligned(const yk_tensor *tensor, size_t alignment)
 {
-    return (uintptr_t)tensor->data % YKI_OPERAND_ALIGNMENT == 0;
+    return (uintptr_t)tensor->data % alignment == 0;
 }
 
-/* Whether kernels can read the tensor where it is: the host looks at labels first. */
+/* Whether kernels can read the tensor where it is: those of the host need elements to be aligned,
+ * and elsewhere the host looks at labels first. */
 static bool is_in_place(const yki_inputs *inputs, const yki_input *input, const yk_tensor *tensor)
 {
-    return yki_device_is_host(inputs->device) ||
-           (tensor->device == inputs->device && !tensor->parts && is_aligned(tensor) &&
-            input->classes == 0);
+    if (yki_device_is_host(inputs->device))
+        return is_aligned(tensor, yk_dtype_size(tensor->dtype));
+    return tensor->device == inputs->device && !tensor->parts &&
+           is_aligned(tensor, YKI_OPERAND_ALIGNMENT) && input->classes == 0;
 }
 
 static yk_status take_tensor(yki_inputs *inputs, yki_input *input, const yk_tensor *tensor)
@@ -245,7 +247,7 @@ yk_status yki_inputs_take(yki_inputs *inputs, const yk_batch *batch, const bool 
 
 static yk_tensor no_rows(const yk_value *input)
 {
-    static const char nothing; /* an address for no data at all */
+    static const double nothing; /* an address for no data at all, of any dtype */
     yk_tensor tensor = {
         .data = (void *)(uintptr_t)&nothing, .dtype = input->dtype, .ndim = input->ndim};
     for (int d = 0; d < input->ndim; d++)

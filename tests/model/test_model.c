@@ -407,6 +407,43 @@ YK_TEST(a_batch_beyond_all_memory_is_refused)
     yk_model_destroy(model);
 }
 
+/* The mean of x and x^2 of a batch that begins `shift` bytes after an aligned address. */
+static double mean_at(const char *device, yk_dtype dtype, size_t shift)
+{
+    enum { NUMBERS = 2 * 35 };
+    static const char *const names[] = {"x"};
+    _Alignas(64) static char memory[64 + NUMBERS * sizeof(double)];
+    yk_value *x = yk_input(yk_graph_create(), "x", dtype, 2, (int64_t[]){YK_BATCH, 35});
+    yk_model *model;
+    assert_ok(yk_model_create(
+        &model, yk_reduce_loss(yk_add(x, yk_pow(x, 2)), YK_LOSS_MEAN),
+        YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.device = device, o.threads = 1)));
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const double number = (double)i / 16;
+        const float rounded = (float)number;
+        const bool is_double = dtype == YK_F64;
+        memcpy(memory + shift + i * yk_dtype_size(dtype),
+               is_double ? (const void *)&number : &rounded, yk_dtype_size(dtype));
+    }
+    const yk_tensor tensor = {
+        .data = memory + shift, .dtype = dtype, .ndim = 2, .dims = {2, NUMBERS / 2}};
+    assert_ok(yk_model_forward(
+        model, &(yk_batch){.size = 2, .count = 1, .names = names, .tensors = &tensor}));
+    const double loss = yk_model_loss(model);
+    yk_model_destroy(model);
+    return loss;
+}
+
+YK_TEST(batches_need_no_alignment)
+{
+    static const char *const devices[] = {"cpu", "ref", "sim"};
+    for (int d = 0; d < 3; d++)
+        for (size_t shift = 1; shift <= 9; shift++) {
+            assert_true(mean_at(devices[d], YK_F32, shift) == mean_at(devices[d], YK_F32, 0));
+            assert_true(mean_at(devices[d], YK_F64, shift) == mean_at(devices[d], YK_F64, 0));
+        }
+}
+
 YK_TEST(a_graph_makes_one_model)
 {
     yk_model *model, *second;
