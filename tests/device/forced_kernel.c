@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "device/cpu/onednn.h"
 #include "harness.h"
 
 enum { MOST_KERNELS = 256 };
@@ -33,4 +34,20 @@ const yki_device_type *forced_kernel_type(const char *name)
     kernels[count + i] = NULL; /* after a name of more kernels */
     type.kernels = kernels;
     return &type;
+}
+
+static yk_status create_with_small_sizes(yki_device **device, const yki_device_options *options)
+{
+    YK_TRY(yki_device_cpu.create(device, options));
+    ((yki_cpu_device *)*device)->sizes =
+        (yki_cpu_sizes){.share = 64, .streamed = 1 << 10, .far = 2 << 10};
+    return YK_OK;
+}
+
+const yki_device_type *with_small_sizes(const yki_device_type *type)
+{
+    static yki_device_type small;
+    small = *type;
+    small.create = create_with_small_sizes;
+    return &small;
 }

@@ -4,12 +4,14 @@
  * YK_TEST_DEVICE, and of convolutions every kernel that can run them: those that rules prefer, and
  * those that measuring may choose instead. Libraries choose among many kernels by shape and dtype,
  * and some read memory that they never wrote; the machine poisons scratch memory, so a kernel that
- * does is found here.
+ * does is found here. Of every second case operands count as large, so that threads share them and
+ * results go past the caches.
  *
  * YOKE_TEST_DRAWS=N draws N cases of each test instead of 30, YOKE_TEST_SEED=N others.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "conformance.h"
@@ -212,6 +214,8 @@ static void draw_kernels(yk_dtype dtype, double tolerance)
         conformance_setting setting = {
             .device = "cpu", .dtype = dtype, .tolerance = tolerance, .winograd = true};
         setting.type = forced_kernel_type(draw_kernel(&d));
+        if (left % 2)
+            setting.type = with_small_sizes(setting.type);
         setting.threads = (int)draw(&d, 1, MOST_THREADS);
         conformance_device(&(conformance_family){family_conv2d.build, &c, 1}, &setting);
     }
@@ -423,6 +427,35 @@ static void draw_part(drawing *d, conformance_case *c)
     c->other[1] = draw(d, 1, c->x[c->dim] - c->other[0]);
 }
 
+static void draw_sum(drawing *d, conformance_case *c)
+{
+    draw_any_shape(d, c);
+    if (!c->x[1])
+        c->x[1] = draw(d, 1, 40);
+    c->filters = draw(d, 1, conformance_rank(c->x) - 1);
+}
+
+static void draw_permute(drawing *d, conformance_case *c)
+{
+    draw_any_shape(d, c);
+    for (int i = 0; i < conformance_rank(c->x); i++) {
+        const int64_t before = draw(d, 0, i); /* a place to which this dimension moves */
+        for (int j = i; j > before; j--)
+            c->other[j] = c->other[j - 1];
+        c->other[before] = i + 1;
+    }
+}
+
+/* Rows of several dimensions; the floor is as for those of one. */
+static void draw_norm_of_wide_rows(drawing *d, conformance_case *c)
+{
+    draw_image(d, c);
+    const int64_t first = draw(d, 1, 3);
+    for (int64_t i = first; i < 4; i++)
+        c->other[i - first] = c->x[i];
+    c->floor = 1;
+}
+
 static int64_t count_of(const conformance_case *c)
 {
     int64_t count = 1;
@@ -605,7 +638,11 @@ static const operators all_operators[] = {
     {&family_amax, draw_amax, false},
     {&family_amin, draw_amax, false},
     {&family_layer_norm, draw_norm_of_rows, true},
-    {&family_rms_norm, draw_norm_of_rows, true}};
+    {&family_rms_norm, draw_norm_of_rows, true},
+    {&family_layer_norm_wide, draw_norm_of_wide_rows, true},
+    {&family_rms_norm_wide, draw_norm_of_wide_rows, true},
+    {&family_sum, draw_sum, true},
+    {&family_permute, draw_permute, false}};
 
 static conformance_setting draw_setting(drawing *d, bool is_full)
 {
@@ -622,7 +659,9 @@ static void draw_operators(void)
 {
     enum { KINDS = sizeof all_operators / sizeof *all_operators };
     drawing d = {.seed = (uint64_t)number_from("YOKE_TEST_SEED", 8)};
-    for (int64_t left = 3 * number_from("YOKE_TEST_DRAWS", 30); left > 0; left--) {
+    const bool on_cpu = strcmp(yk_test_device("cpu"), "cpu") == 0; /* simulators take longer */
+    int64_t left = (on_cpu ? 12 : 3) * number_from("YOKE_TEST_DRAWS", 30);
+    for (; left > 0; left--) {
         int64_t kind = draw(&d, 0, KINDS + FAMILIES_ELEMENTWISE - 1);
         conformance_case c = {.floor = 1e-2, .alpha = 1.5, .p = 0.3, .spread = 4};
         conformance_family family = {.cases = &c, .count = 1};
@@ -636,6 +675,8 @@ static void draw_operators(void)
         } else
             continue;
         conformance_setting setting = draw_setting(&d, is_full);
+        if (on_cpu && left % 2)
+            setting.type = with_small_sizes(&yki_device_cpu);
         conformance_device(&family, &setting);
     }
 }

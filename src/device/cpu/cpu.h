@@ -17,6 +17,17 @@
 #include "base/clones.h"
 #include "device/device.h"
 
+/*
+ * From which sizes on kernels do what pays for large operands alone. Tests choose less, so that
+ * small operands are computed as large ones are.
+ */
+typedef struct yki_cpu_sizes {
+    int64_t share;   /* elements for each thread: one with fewer costs more than it saves */
+    size_t streamed; /* bytes of a result that is written past the caches */
+    size_t far; /* bytes of two operands that do not stay in a cache until they are read again */
+} yki_cpu_sizes;
+const yki_cpu_sizes *yki_cpu_sizes_of(const yki_device *device);
+
 /* The kernels of each file, listed in device.c. */
 extern const yki_kernel_impl yki_cpu_conv2d, yki_cpu_conv2d_backward_data,
     yki_cpu_conv2d_backward_weight;

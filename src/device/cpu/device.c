@@ -251,6 +251,11 @@ static bool has_fast_bf16(void)
 #endif
 }
 
+const yki_cpu_sizes *yki_cpu_sizes_of(const yki_device *device)
+{
+    return &((const yki_cpu_device *)device)->sizes;
+}
+
 /* What measured choices of kernels depend on. */
 static void name_choices(yki_cpu_device *cpu)
 {
@@ -303,6 +308,7 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
     if (!cpu)
         return yki_error_memory(sizeof *cpu, "the cpu device");
     cpu->base = (yki_device){.type = &yki_device_cpu, .block = vector_block()};
+    cpu->sizes = (yki_cpu_sizes){.share = 8192, .streamed = 8 << 20, .far = 24 << 20};
     cpu->winograd = options->winograd;
 #if defined(__x86_64__)
     cpu->has_amx = yki_amx_is_usable();

@@ -50,10 +50,10 @@ static inline yki_geometry yki_geometry_of(const yki_device *device, const yki_o
                           .b = b};
 }
 
-/* The number of threads for so many elements: a thread with too few costs more than it saves. */
+/* The number of threads for so many elements. */
 static inline int yki_team(const yki_device *device, int64_t elements)
 {
-    int64_t useful = elements / 8192 + 1;
+    int64_t useful = elements / yki_cpu_sizes_of(device)->share + 1;
     return useful < device->threads ? (int)useful : device->threads;
 }
 
@@ -65,7 +65,7 @@ static inline int yki_team(const yki_device *device, int64_t elements)
 static inline bool yki_streams(const yki_device *device, const yki_operand *result)
 {
     return device->block >= 8 && result->dtype == YK_F32 &&
-           yki_operand_bytes(device, result) >= (size_t)8 << 20;
+           yki_operand_bytes(device, result) >= yki_cpu_sizes_of(device)->streamed;
 }
 
 /* Whether oneDNN has convolutions for blocked activations. For blocks of 4 channels it has only its
@@ -80,7 +80,8 @@ static inline bool yki_onednn_takes_blocks(const yki_device *device)
 static inline bool yki_exceed_caches(const yki_device *device, const yki_operand *a,
                                      const yki_operand *b)
 {
-    return yki_operand_bytes(device, a) + yki_operand_bytes(device, b) >= (size_t)24 << 20;
+    return yki_operand_bytes(device, a) + yki_operand_bytes(device, b) >=
+           yki_cpu_sizes_of(device)->far;
 }
 
 /* What a thread has written past the caches becomes visible to the others. */

@@ -7,10 +7,9 @@
 enum {
     MOST_BLOCK = YKI_GROUP_NORM_MOST_BLOCK,
     SAMPLES = YKI_GROUP_NORM_SAMPLES,
-    RUN = 4096,      /* the most elements of a run, as in norm_units.c */
-    PIECES = 64,     /* at least, for many threads, if there are as many runs */
-    GROUPS = 32,     /* of a batch: enough for many threads */
-    STREAM = 1 << 23 /* results of so many bytes are written past the caches, as there */
+    RUN = 4096,  /* the most elements of a run, as in norm_units.c */
+    PIECES = 64, /* at least, for many threads, if there are as many runs */
+    GROUPS = 32  /* of a batch: enough for many threads */
 };
 
 /* ---- preparation ----------------------------------------------------------------------------- */
@@ -93,7 +92,7 @@ yk_status yki_group_norm_prepare(yki_device *device, const yki_kernel_desc *desc
     k->groups = desc->attrs->groups;
     k->group_channels = k->shape.channels / k->groups;
     k->eps = desc->attrs->eps;
-    k->stream = yki_operand_bytes(device, x) >= STREAM;
+    k->stream = yki_operand_bytes(device, x) >= yki_cpu_sizes_of(device)->streamed;
     divide_work(k, device, x->dtype);
     set_samples(k);
     const size_t of_groups = (size_t)(k->shape.images * k->groups) * sizeof(float);

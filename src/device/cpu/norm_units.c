@@ -7,10 +7,6 @@
 
 enum {
     RUN = 4096, /* the most elements of a run: 16 KiB, a part of the first-level cache */
-    /* Results of so many bytes leave the second-level cache before they are read. Past the caches,
-     * their lines need not be read before they are written. */
-    STREAM = 1 << 23,
-    STREAM_KEPT = 1 << 24, /* likewise of what the second sweep reads again */
     INPUT = 0
 };
 
@@ -57,8 +53,11 @@ yk_status yki_norm_prepare(yki_device *device, const yki_kernel_desc *desc, yki_
         widen_block(&k->shape, k->loops->pack);
     divide_work(k, device, desc->in[INPUT].dtype);
     size_t bytes = yki_operand_bytes(device, &desc->in[INPUT]);
-    k->stream = bytes >= STREAM;
-    k->stream_kept = bytes >= STREAM_KEPT;
+    /* Such results leave the second-level cache before they are read; twice as much, what the
+     * second sweep reads again. */
+    const size_t streamed = yki_cpu_sizes_of(device)->streamed;
+    k->stream = bytes >= streamed;
+    k->stream_kept = bytes >= 2 * streamed;
     k->training = desc->training;
     k->activation = desc->attrs->activation;
     k->eps = desc->attrs->eps;

@@ -13,6 +13,7 @@ typedef struct yki_cpu_device {
     yki_device base;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    yki_cpu_sizes sizes;
     bool winograd;
     bool has_amx;     /* our own kernels may use its bf16 tiles */
     bool has_bf16;    /* oneDNN has bf16 arithmetic here */
