@@ -327,7 +327,7 @@ static yk_status copy_tensor(const yk_tensor *tensor, void *host, yki_direction 
     return YK_OK;
 }
 
-/* Views may have no data, such as the gradient of a buffer. */
+/* Views may have no data, such as the gradient of a buffer; those of no elements need none. */
 static yk_status expect_data(const yk_tensor *tensor, const char *who)
 {
     if (tensor->data || tensor->parts || yk_tensor_bytes(tensor) == 0)
@@ -342,7 +342,8 @@ yk_status yk_tensor_read(const yk_tensor *tensor, void *host)
     YK_TRY(expect_data(tensor, "yk_tensor_read"));
     if (!is_on_host(tensor))
         return copy_tensor(tensor, host, YKI_TO_HOST);
-    memcpy(host, tensor->data, yk_tensor_bytes(tensor));
+    if (tensor->data)
+        memcpy(host, tensor->data, yk_tensor_bytes(tensor));
     return YK_OK;
 }
 
@@ -353,7 +354,8 @@ yk_status yk_tensor_write(const yk_tensor *tensor, const void *host)
     YK_TRY(expect_data(tensor, "yk_tensor_write"));
     if (!is_on_host(tensor))
         return copy_tensor(tensor, (void *)(uintptr_t)host, YKI_TO_DEVICE);
-    memcpy(tensor->data, host, yk_tensor_bytes(tensor));
+    if (tensor->data)
+        memcpy(tensor->data, host, yk_tensor_bytes(tensor));
     return YK_OK;
 }
 

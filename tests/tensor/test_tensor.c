@@ -115,3 +115,15 @@ YK_TEST(elements_that_a_program_cannot_reach_are_left_alone)
     for (int i = 0; i < 4; i++)
         assert_true(numbers[i] == (float)(i + 1));
 }
+
+YK_TEST(no_elements_need_no_memory)
+{
+    float host = 5;
+    const yk_tensor tensor = {.dtype = YK_F32, .ndim = 2, .dims = {0, 3}};
+    assert_ok(yk_tensor_read(&tensor, &host));
+    assert_ok(yk_tensor_write(&tensor, &host));
+    assert_true(host == 5);
+    const yk_tensor none = {.dtype = YK_F32, .ndim = 1, .dims = {1}};
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_tensor_read(&none, &host));
+    assert_contains(yk_last_error(), "no data");
+}
