@@ -266,7 +266,8 @@ static bool momentum_at(const yk_schedule *s, int64_t t, double *momentum)
 /* ---- the others ------------------------------------------------------------------------------ */
 
 /* gamma each step_size or at each milestone up to t, multiplied one after the other as PyTorch
- * does, so that the result is PyTorch's to the bit. */
+ * does, so that the result is PyTorch's to the bit, or until that changes nothing: 0, or gamma 1.
+ */
 static double decay(const yk_schedule *s, int64_t t, double lr)
 {
     double gamma = s->gamma;
@@ -276,7 +277,7 @@ static double decay(const yk_schedule *s, int64_t t, double lr)
     else
         while (times < s->milestone_count && s->milestones[times] <= t)
             times++;
-    for (; times > 0 && lr > 0; times--)
+    for (; times > 0 && lr > 0 && lr * gamma != lr; times--)
         lr *= gamma;
     return lr;
 }

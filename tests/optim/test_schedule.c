@@ -144,6 +144,18 @@ YK_TEST(a_warm_up_may_be_constant)
         assert_true(yk_schedule_lr(&s, t, 0.4) == (t < 3 ? 0.1 : 0.4));
 }
 
+YK_TEST(steps_end_where_they_change_nothing)
+{
+    yk_schedule s = YK_SCHEDULE_INIT;
+    s.kind = YK_SCHEDULE_STEP;
+    s.step_size = 1;
+    s.gamma = 1;
+    assert_true(yk_schedule_lr(&s, INT64_MAX, 0.4) == 0.4);
+    s.gamma = 0.75; /* down to a number of which three quarters are rounded to itself */
+    assert_true(yk_schedule_lr(&s, INT64_MAX, 0.4) < 1e-300);
+    assert_true(isnan(yk_schedule_lr(&s, INT64_MAX, (double)NAN)));
+}
+
 YK_TEST(a_triangle_rises_to_its_peak_and_falls)
 {
     yk_schedule schedule = YK_SCHEDULE_INIT;
