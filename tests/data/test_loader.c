@@ -360,6 +360,23 @@ YK_TEST(refuses_options_that_make_no_sense)
     yk_dataset_destroy(dataset);
 }
 
+YK_TEST(more_samples_than_any_memory_has_are_refused)
+{
+    yk_dataset *dataset;
+    assert_ok(
+        yk_random_create(&dataset, YK_SPLIT_TRAIN,
+                         YK_WITH(yk_random_options, YK_RANDOM_OPTIONS_INIT, o.count = INT64_MAX)));
+    for (int virtual_ranks = 0; virtual_ranks <= 2; virtual_ranks += 2) {
+        yk_loader *loader;
+        assert_status(YK_ERROR_OUT_OF_MEMORY,
+                      yk_loader_create(&loader, dataset,
+                                       YK_WITH(yk_loader_options, YK_LOADER_OPTIONS_INIT,
+                                               o.batch_size = 3, o.virtual_ranks = virtual_ranks)));
+        assert_null(loader);
+    }
+    yk_dataset_destroy(dataset);
+}
+
 YK_TEST(a_loader_keeps_its_data_set_alive)
 {
     yk_dataset *dataset = draw_images(20);

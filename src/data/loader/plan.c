@@ -242,8 +242,10 @@ static yk_status plan_virtual_ranks(yk_loader *loader)
     int64_t size = loader->options.batch_size;
     for (int v = 0; v < loader->virtual_ranks; v++, sampler.rank++) {
         int64_t count = yki_sampler_count(&sampler);
-        loader->starts[v + 1] = loader->starts[v] + count;
-        loader->batches += loader->options.drop_last ? count / size : (count + size - 1) / size;
+        if (__builtin_add_overflow(loader->starts[v], count, &loader->starts[v + 1]))
+            return yki_error_memory(SIZE_MAX, "the loader's indices");
+        const bool is_short = count % size != 0 && !loader->options.drop_last;
+        loader->batches += count / size + is_short;
     }
     loader->count = loader->starts[loader->virtual_ranks];
     return YK_OK;
