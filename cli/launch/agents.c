@@ -61,8 +61,10 @@ cli_agent_record *cli_agents_add(cli_agents *agents, char *report)
 
 void cli_agents_free(cli_agents *agents)
 {
-    for (int i = 0; i < agents->count; i++)
+    for (int i = 0; i < agents->count; i++) {
+        cli_net_forget(agents->list[i]->ended);
         free(agents->list[i]);
+    }
     free(agents->list);
 }
 
@@ -102,6 +104,13 @@ void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t 
              agent->host, ranks, agent->pid);
 }
 
+/* Each launcher that may be lost listens at a port of its own; see rendezvous.c. */
+void cli_agent_ask(cli_agent_record *agent)
+{
+    if (!agent->ended && agent->standby_port > 0)
+        agent->ended = cli_net_ask(agent->address, agent->standby_port);
+}
+
 /* ---- membership ----------------------------------------------------------------------------- */
 
 bool cli_agent_is_present(const cli_agent_record *agent)
@@ -133,6 +142,14 @@ int cli_agents_waiting(const cli_agents *agents)
 int cli_agents_running(const cli_agents *agents)
 {
     return count_in(agents, CLI_AGENT_RUNNING);
+}
+
+int cli_agents_known_ended(const cli_agents *agents)
+{
+    int count = 0;
+    for (int i = 0; i < agents->count; i++)
+        count += cli_net_refused(agents->list[i]->ended);
+    return count;
 }
 
 bool cli_agents_all_left(const cli_agents *agents)
@@ -215,6 +232,8 @@ int cli_agents_number(cli_agents *agents, int *world)
     qsort(agents->list, (size_t)agents->count, sizeof *agents->list, compare_agents);
     for (int i = 0; i < agents->count; i++) {
         cli_agent_record *agent = agents->list[i];
+        cli_net_forget(agent->ended);
+        agent->ended = NULL;
         if (!cli_agent_is_present(agent))
             continue;
         agent->node = node++;

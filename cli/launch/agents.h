@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "launch/launch.h"
+#include "launch/net.h"
 #include "launch/output.h"
 
 typedef enum cli_agent_state {
@@ -33,7 +34,9 @@ typedef struct cli_agent_record {
     char host[256], address[64], run_id[CLI_RUN_ID_SIZE], program[200];
     cli_agent_state state;
     double joined_s;
-    bool bye; /* expects no more orders */
+    bool bye;                /* expects no more orders */
+    cli_net_question *ended; /* if it was lost in the last attempt: whether its launcher has ended,
+                                as its host answers; or NULL */
     /* Of the last attempt: */
     cli_agent_outcome kind;
     int code, rank; /* the exit code, and the rank that failed first */
@@ -53,6 +56,8 @@ cli_agent_record *cli_agents_find(const cli_agents *agents, int id);
 /* Stores what follows the attempt's number in a report "ended ...". */
 void cli_agent_ended(cli_agent_record *agent, char *report);
 void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t size);
+/* Asks the host of an agent that is lost whether its launcher has ended. */
+void cli_agent_ask(cli_agent_record *agent);
 
 /* Whether an agent has a place: it is neither held nor gone. */
 bool cli_agent_is_present(const cli_agent_record *agent);
@@ -60,6 +65,8 @@ bool cli_agent_is_present(const cli_agent_record *agent);
 int cli_agents_present(const cli_agents *agents);
 int cli_agents_waiting(const cli_agents *agents);
 int cli_agents_running(const cli_agents *agents);
+/* How many of those that were lost in the last attempt are known to have ended. */
+int cli_agents_known_ended(const cli_agents *agents);
 bool cli_agents_all_left(const cli_agents *agents);
 cli_agent_record *cli_agents_first_present(const cli_agents *agents);
 /* Another agent that is present and has this --node-rank, or NULL. */

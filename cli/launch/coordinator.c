@@ -38,6 +38,8 @@ static const double uneven_s = 10;
 static const double silence_s = 12;
 /* How long the survivors of a lost rendezvous may take to come. */
 static const double takeover_s = 10;
+/* How long a lost host may take to say whether its launcher has ended. */
+static const double answer_s = 2.5;
 /* Between two looks around, this process must have been suspended. */
 static const double suspension_s = 2;
 
@@ -63,6 +65,7 @@ struct cli_coordinator {
     double noticed_s;                    /* when the agents were last told for whom they wait, */
     bool told_running;                   /* and that they wait for ranks that have not ended */
     double deadline_s;                   /* by which all ranks must have ended */
+    double asked_s;                      /* when a lost host was last asked about its launcher */
     int stop_signal;                     /* the job was asked to stop */
     int code;                            /* of the job that has ended */
     bool failing, regrouping;
@@ -175,6 +178,8 @@ static void handle_gone(cli_coordinator *c, cli_agent_record *agent)
         return;
     if (!c->lost)
         c->lost = agent;
+    cli_agent_ask(agent);
+    c->asked_s = cli_clock_s();
     end_others(c);
 }
 
@@ -416,22 +421,50 @@ static void form_round(cli_coordinator *c)
 
 /* ---- the end of a round --------------------------------------------------------------------- */
 
+static bool may_lose_hosts(const cli_coordinator *c)
+{
+    return c->options.launch->nodes_min < c->options.launch->nodes_max;
+}
+
+/* Whether hosts that are not here may be the ones that continue, see rendezvous.c. Those whose
+ * launchers have ended do not. */
+static bool others_may_continue(const cli_coordinator *c)
+{
+    int known_ended = cli_agents_known_ended(&c->agents);
+    return may_lose_hosts(c) && 2 * cli_agents_present(&c->agents) < c->nodes - known_ended;
+}
+
+/* Whether what the lost hosts answer would still make a difference. */
+static bool awaits_answers(const cli_coordinator *c)
+{
+    return c->lost && !c->stop_signal && others_may_continue(c) &&
+           cli_clock_s() - c->asked_s < answer_s;
+}
+
 /* Whether the job should be continued with another attempt; counts it. */
 static bool may_restart(cli_coordinator *c, bool host_lost)
 {
     const cli_launch *launch = c->options.launch;
-    if (c->stop_signal)
+    if (c->stop_signal || (host_lost && others_may_continue(c)))
         return false;
-    bool elastic = launch->nodes_min < launch->nodes_max;
-    int present = cli_agents_present(&c->agents);
-    if (host_lost && elastic && 2 * present < c->nodes)
-        return false; /* the other hosts may be the ones that continue, see rendezvous.c */
-    if (host_lost && elastic && present >= launch->nodes_min)
+    if (host_lost && may_lose_hosts(c) && cli_agents_present(&c->agents) >= launch->nodes_min)
         return true; /* a change of membership is not a restart */
     if (c->restarts >= launch->max_restarts)
         return false;
     c->restarts++;
     return true;
+}
+
+/* Names the lost host and, if the job ends for that, the reason. */
+static void describe_loss(const cli_coordinator *c, char *words, size_t size)
+{
+    cli_agent_describe_loss(c->lost, words, size);
+    size_t used = strlen(words);
+    if (!c->stop_signal && others_may_continue(c))
+        snprintf(words + used, size - used,
+                 "; only %d of %d hosts can be reached: the job ends here, because the others may "
+                 "continue",
+                 cli_agents_present(&c->agents), c->nodes);
 }
 
 static void next_attempt(cli_coordinator *c)
@@ -457,7 +490,7 @@ static void conclude_failure(cli_coordinator *c)
         tail = cause->tail;
         snprintf(words, sizeof words, "%s", cause->words);
     } else {
-        cli_agent_describe_loss(c->lost, words, sizeof words);
+        describe_loss(c, words, sizeof words);
     }
     bool final = cause && cli_failure_is_final(c->attempt, code);
     if (!final && may_restart(c, host_lost)) {
@@ -508,7 +541,8 @@ static void watch_round(cli_coordinator *c)
         if (c->agents.list[i]->state == CLI_AGENT_RUNNING)
             handle_gone(c, c->agents.list[i]);
     if (cli_agents_running(&c->agents) == 0) {
-        conclude(c);
+        if (!awaits_answers(c))
+            conclude(c);
     } else if (!c->failing && !c->stop_signal && !c->regrouping &&
                cli_agents_waiting(&c->agents) > 0) {
         c->regrouping = true;

@@ -90,6 +90,21 @@ YK_TEST(a_host_that_is_cut_off_does_not_continue_on_its_own)
     assert_contains(agents[2].output, "only 1 of 2 hosts can: the job ends here");
 }
 
+/* The two others may have continued together, so the host of the rendezvous does not. */
+YK_TEST(a_host_of_the_rendezvous_that_is_cut_off_from_most_others_says_why_it_ends)
+{
+    yk_test_hosts(3);
+    for (int host = 1; host <= 3; host++)
+        start_agent(host, "1:3", endless);
+    for (int host = 1; host <= 3; host++)
+        test_job_await(&agents[host], "/3");
+    yk_test_cut(1);
+    assert_job_ends(&agents[1], 40, 1);
+    assert_contains(agents[1].output, "only 1 of 3 hosts can be reached: the job ends here");
+    test_job_await(&agents[2], "/2");
+    test_job_await(&agents[3], "/2");
+}
+
 static void lose_launcher(int host)
 {
     kill(-agents[host].pid, SIGKILL);

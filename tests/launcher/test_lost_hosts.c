@@ -236,6 +236,30 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
 }
 
+/* Their host answers that no launcher runs there any more, so nobody else can continue. */
+YK_TEST(a_job_continues_although_most_launchers_are_killed_at_once)
+{
+    static const char *const options =
+        "--rdzv-conf last_call_timeout=30 sh -c 'trap \"exit 143\" TERM; echo "
+        "$TORCHELASTIC_RESTART_COUNT:$GROUP_RANK/$WORLD_SIZE; while :; do sleep 0.05; done'";
+    int first = 0;
+    for (int i = 0; i < 3; i++)
+        start_agent(i, "1:3", options);
+    for (int i = 0; i < 3; i++) {
+        test_job_await(&agents[i], "/3\n");
+        first = strstr(agents[i].output, "0:0/") ? i : first;
+    }
+    for (int i = 0; i < 3; i++)
+        if (i != first)
+            kill(-agents[i].pid, SIGKILL);
+    test_job_await(&agents[first], "1:0/1\n");
+    for (int i = 0; i < 3; i++)
+        if (i != first)
+            test_job_wait(&agents[i], 10);
+    kill(agents[first].pid, SIGTERM);
+    assert_job_ends(&agents[first], 20, 128 + SIGTERM);
+}
+
 /* The job waits for another host meanwhile, and no attempt runs. */
 YK_TEST(the_loss_of_the_rendezvous_ends_a_job_that_waits_for_a_lost_host)
 {
