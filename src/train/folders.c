@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include "train/folders.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 #include "io/input_file.h"
 #include "train/sums.h"
 
-enum { CHUNK = 4 << 20 };
+enum { CHUNK = 4 << 20, STALE_S = 3600 };
 
 /* ---- who sees which folder ------------------------------------------------------------------- */
 
@@ -60,14 +62,36 @@ static void remove_token(const char *folder, uint64_t nonce, int rank)
         unlink(path);
 }
 
-/* The ranks that do not see rank 0's folder: the lowest one in each folder keeps the copies. */
-static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint64_t nonce,
-                                bool sees_rank0, yk_group *group)
+static bool is_token(const char *name)
+{
+    unsigned long long nonce;
+    int rank, used = 0;
+    return sscanf(name, ".yoke-%16llx-%d%n", &nonce, &rank, &used) == 2 && !name[used];
+}
+
+/* Removes what ranks that were killed while they looked have left. Files are as old as the clock of
+ * their file system says, which has also dated this rank's token. */
+static void remove_stale_tokens(const char *folder, uint64_t nonce, int rank)
+{
+    char path[PATH_MAX];
+    struct stat own, other;
+    const struct dirent *entry;
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return;
+    bool dated = name_token(path, folder, nonce, rank) == YK_OK && stat(path, &own) == 0;
+    while (dated && (entry = readdir(entries)))
+        if (is_token(entry->d_name) && yki_join_path(path, folder, entry->d_name) == YK_OK &&
+            lstat(path, &other) == 0 && own.st_mtime - other.st_mtime > STALE_S)
+            unlink(path);
+    closedir(entries);
+}
+
+/* Ranks whose tokens exist: the lowest one in each folder keeps the copies. */
+static yk_status choose_lowest(yki_folder_view *view, const char *folder, uint64_t nonce,
+                               bool sees_rank0, yk_group *group)
 {
     int rank = yk_group_rank(group), lowest = 1;
-    if (!sees_rank0 && create_token(folder, nonce, rank) != YK_OK)
-        return yki_error(YK_ERROR_IO,
-                         "%s: is not shared with rank 0, and cannot be written to here", folder);
     YK_TRY(yk_barrier(group));
     while (!sees_rank0 && lowest < rank && !sees_token(folder, nonce, lowest))
         lowest++;
@@ -75,9 +99,21 @@ static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint6
     int32_t keepers = view->keeps;
     YK_TRY(yk_all_reduce(group, &keepers, 1, YK_I32, YK_REDUCE_SUM, NULL));
     view->keepers = keepers;
+    return YK_OK;
+}
+
+/* The same, of the ranks that do not see rank 0's folder. */
+static yk_status choose_keepers(yki_folder_view *view, const char *folder, uint64_t nonce,
+                                bool sees_rank0, yk_group *group)
+{
+    int rank = yk_group_rank(group);
+    if (!sees_rank0 && create_token(folder, nonce, rank) != YK_OK)
+        return yki_error(YK_ERROR_IO,
+                         "%s: is not shared with rank 0, and cannot be written to here", folder);
+    yk_status status = choose_lowest(view, folder, nonce, sees_rank0, group);
     if (!sees_rank0)
         remove_token(folder, nonce, rank);
-    return YK_OK;
+    return status;
 }
 
 /* Rank 0 creates its token, and tells the others its number and whether it could: *denied. */
@@ -98,27 +134,37 @@ static yk_status tell_token(yk_status *denied, const char *folder, uint64_t *non
     return YK_OK;
 }
 
+/* Whether this rank sees rank 0's token, and whether all ranks do; unless *denied. */
+static yk_status look_for_token(yki_folder_view *view, const char *folder, uint64_t *nonce,
+                                bool *sees, bool *all_see, yk_group *group)
+{
+    YK_TRY(tell_token(&view->denied, folder, nonce, group));
+    if (view->denied != YK_OK)
+        return YK_OK;
+    *sees = sees_token(folder, *nonce, 0);
+    int32_t unseen = !*sees;
+    YK_TRY(yki_max_over_ranks_i32(group, &unseen));
+    *all_see = !unseen;
+    return YK_OK;
+}
+
 yk_status yki_folder_look(yki_folder_view *view, const char *folder, yk_group *group)
 {
     struct timespec now;
     *view = (yki_folder_view){.keepers = 0};
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t nonce = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid();
-    if (!group || yk_group_size(group) == 1) {
+    bool alone = !group || yk_group_size(group) == 1, sees = true, all_see = true;
+    yk_status status = YK_OK;
+    if (alone)
         view->denied = create_token(folder, nonce, 0);
-        if (view->denied == YK_OK)
-            remove_token(folder, nonce, 0);
-        return YK_OK;
-    }
-    YK_TRY(tell_token(&view->denied, folder, &nonce, group));
-    if (view->denied != YK_OK)
-        return YK_OK;
-    bool sees = sees_token(folder, nonce, 0);
-    int32_t unseen = !sees;
-    YK_TRY(yki_max_over_ranks_i32(group, &unseen));
-    if (yk_group_rank(group) == 0)
+    else
+        status = look_for_token(view, folder, &nonce, &sees, &all_see, group);
+    if (view->denied == YK_OK && (alone || yk_group_rank(group) == 0)) {
+        remove_stale_tokens(folder, nonce, 0);
         remove_token(folder, nonce, 0);
-    return unseen ? choose_keepers(view, folder, nonce, sees, group) : YK_OK;
+    }
+    return status != YK_OK || all_see ? status : choose_keepers(view, folder, nonce, sees, group);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

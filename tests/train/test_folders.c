@@ -1,5 +1,6 @@
 /* Output folders that ranks do not share: each keeps the checkpoints that its host needs. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -177,6 +178,74 @@ static void find_nothing(int rank, int world)
 YK_TEST(folders_without_checkpoints_have_nothing_to_share)
 {
     on_ranks(2, find_nothing);
+}
+
+/* ---- files by which ranks show their folders ------------------------------------------------- */
+
+static const char *token(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", host_folder(0), name);
+    return path;
+}
+
+/* So old that no rank can be looking any more, by the clock of the file system. */
+static void leave_token(const char *name, time_t age_s)
+{
+    struct stat info;
+    int fd = open(token(name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &info), 0);
+    const struct timespec times[2] = {{.tv_sec = info.st_mtime - age_s},
+                                      {.tv_sec = info.st_mtime - age_s}};
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+static void look_beside_tokens(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join_group();
+    if (rank == 0) {
+        char command[1024];
+        yk_test_command(command, sizeof command, "mkdir -p %s", host_folder(0));
+        leave_token(".yoke-0123456789abcdef-0", 7200);
+        leave_token(".yoke-0123456789abcdef-12", 7200);
+        leave_token(".yoke-0123456789abcdef-1", 60);    /* another rank may be looking */
+        leave_token(".yoke-0123456789abcdef-1x", 7200); /* somebody else's */
+    }
+    assert_ok(yk_barrier(group));
+    assert_ok(yk_checkpoint_dir_share(host_folder(0), group));
+    if (rank == 0) {
+        assert_int_not_equal(access(token(".yoke-0123456789abcdef-0"), F_OK), 0);
+        assert_int_not_equal(access(token(".yoke-0123456789abcdef-12"), F_OK), 0);
+        assert_int_equal(access(token(".yoke-0123456789abcdef-1"), F_OK), 0);
+        assert_int_equal(access(token(".yoke-0123456789abcdef-1x"), F_OK), 0);
+    }
+    yk_group_destroy(group);
+}
+
+YK_TEST(files_that_killed_ranks_have_left_are_removed)
+{
+    on_ranks(2, look_beside_tokens);
+}
+
+static void look_without_rank_1(int rank, int world)
+{
+    (void)world;
+    yk_group *group = join_group();
+    if (rank == 1)
+        _exit(0);
+    char output[1024];
+    assert_true(yk_checkpoint_dir_share(host_folder(0), group) != YK_OK);
+    assert_int_equal(yk_test_command(output, sizeof output, "ls -A %s | wc -l", host_folder(0)), 0);
+    assert_string_equal(output, "0\n");
+    yk_group_destroy(group);
+}
+
+YK_TEST(a_look_that_fails_leaves_no_file)
+{
+    on_ranks(2, look_without_rank_1);
 }
 
 /* ---- folders that cannot be written to ------------------------------------------------------- */
