@@ -260,6 +260,53 @@ YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
     check_downloaded(folder, false);
 }
 
+/* Says that what follows byte START of the file is of unknown size, and sends it without an end. */
+static const char *const endless_server =
+    "import socket\n"
+    "s = socket.socket()\n"
+    "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+    "s.bind((\"127.0.0.1\", %d))\n"
+    "s.listen(1)\n"
+    "while True:\n"
+    "    c = s.accept()[0]\n"
+    "    c.recv(65536)\n"
+    "    c.sendall(b\"HTTP/1.1 206 Partial Content\\r\\nContent-Range: bytes %d-/*\\r\\n\\r\\n\")\n"
+    "    try:\n"
+    "        while True: c.sendall(bytes(65536))\n"
+    "    except OSError: pass\n";
+
+YK_TEST(promise_31_a_download_without_an_end_is_given_up)
+{
+    enum {
+        LIMIT = 1 << 30,
+        ALMOST = LIMIT - 100000
+    }; /* what has come so far takes no disk space */
+    char archive[512], url[128], output[256], script[1024], path[512];
+    const char *folder = prepare(archive, false);
+    need_server();
+    int port = yk_test_free_port();
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
+    setenv("YOKE_CIFAR10_URL", url, 1);
+    yk_test_command(output, sizeof output,
+                    "cd %s && mkdir -p cache/yoke/cifar10.part && truncate -s %d "
+                    "cache/yoke/cifar10.part/cifar-10-python.tar.gz",
+                    folder, ALMOST);
+    snprintf(script, sizeof script, endless_server, port, ALMOST);
+    pid_t server = yk_test_fork();
+    if (server == 0) {
+        execlp("python3", "python3", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    while (yk_download_data(path, sizeof path, "cifar10", NULL) == YK_ERROR_NETWORK &&
+           !strstr(yk_last_error(), "more than"))
+        usleep(50000); /* until the server listens */
+    assert_contains(yk_last_error(), "it has more than 1073741824 bytes");
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    yk_test_command(output, sizeof output, "du -sk --apparent-size %s/cache", folder);
+    assert_true(atoi(output) < 1000); /* nothing to resume from */
+}
+
 /* ---- data sets of several files ------------------------------------------------------------- */
 
 /* MNIST's four files with 3 images each in FOLDER/files, and their checksums for this process. */

@@ -1,6 +1,6 @@
 /*
  * Fetches one file over the network with libcurl. An interrupted transfer is resumed; one that does
- * not connect within 10 s, or receives nothing for 30 s, is given up.
+ * not connect within 10 s, receives nothing for 30 s, or does not end within 1 GiB, is given up.
  */
 #define _GNU_SOURCE
 #include "data/download/download.h"
@@ -36,22 +36,31 @@ static int on_progress(void *user, curl_off_t total, curl_off_t now, curl_off_t 
 
 /* ---- one transfer --------------------------------------------------------------------------- */
 
+typedef struct sink {
+    int fd;
+    curl_off_t left; /* bytes that it still takes; -1: there were more */
+} sink;
+
+/* libcurl itself only limits files whose size the server tells. */
 static size_t on_data(char *data, size_t one, size_t count, void *user)
 {
     (void)one;
-    int fd = *(int *)user;
+    sink *s = user;
+    s->left = (curl_off_t)count <= s->left ? s->left - (curl_off_t)count : -1;
+    if (s->left < 0)
+        return 0; /* libcurl reports CURLE_WRITE_ERROR */
     for (size_t done = 0; done < count;) {
-        ssize_t wrote = write(fd, data + done, count - done);
+        ssize_t wrote = write(s->fd, data + done, count - done);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
-            return 0; /* libcurl reports CURLE_WRITE_ERROR; errno says why */
+            return 0; /* errno says why */
         done += (size_t)wrote;
     }
     return count;
 }
 
-static CURL *new_transfer(const char *url, int *fd, progress *meter, char *reason)
+static CURL *new_transfer(const char *url, sink *to, progress *meter, char *reason)
 {
     CURL *curl = yki_transfer_create(url, CONNECT_S, reason);
     if (!curl)
@@ -63,7 +72,7 @@ static CURL *new_transfer(const char *url, int *fd, progress *meter, char *reaso
     curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)MAX_BYTES);
     curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, meter->before);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, fd);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, to);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, meter);
@@ -75,7 +84,8 @@ static CURLcode transfer(const char *url, int fd, curl_off_t before,
                          const yk_download_options *options, char reason[CURL_ERROR_SIZE])
 {
     progress meter = {.options = options, .before = before};
-    CURL *curl = new_transfer(url, &fd, &meter, reason);
+    sink to = {.fd = fd, .left = before < MAX_BYTES ? MAX_BYTES - before : 0};
+    CURL *curl = new_transfer(url, &to, &meter, reason);
     if (!curl)
         return CURLE_OUT_OF_MEMORY;
     errno = 0;
@@ -84,6 +94,10 @@ static CURLcode transfer(const char *url, int fd, curl_off_t before,
     long answer = 0;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer);
     curl_easy_cleanup(curl);
+    if (to.left < 0) {
+        snprintf(reason, CURL_ERROR_SIZE, "it has more than %d bytes", MAX_BYTES);
+        return CURLE_FILESIZE_EXCEEDED;
+    }
     if (code == CURLE_WRITE_ERROR && error)
         snprintf(reason, CURL_ERROR_SIZE, "cannot write: %s", strerror(error));
     if (!reason[0])
@@ -112,6 +126,8 @@ yk_status yki_fetch(const char *url, const char *path, const yk_download_options
         code = transfer(url, fd, 0, options, reason);
     }
     yk_status status = YK_OK;
+    if (code == CURLE_FILESIZE_EXCEEDED && ftruncate(fd, 0)) /* nothing to go on from */
+        unlink(path);
     if (code == CURLE_WRITE_ERROR)
         status = yki_error(YK_ERROR_IO, "%s: %s", path, reason);
     else if (code != CURLE_OK)
