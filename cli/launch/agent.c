@@ -337,6 +337,12 @@ static int end_alone(cli_job *job)
                      "%s: %sthe launcher on host %s, which serves the job's store, is lost: %s",
                      job->launch->name, job->stop_signal && agent->unjudged ? "unclean stop: " : "",
                      agent->host, agent->why);
+    else if (agent->lost && cli_link_id(agent->link) >= 0)
+        cli_sink_say(
+            &job->err,
+            "%s: the rendezvous is lost before this host had a place in the job: %s; start "
+            "this launcher again",
+            job->launch->name, agent->why);
     else if (agent->lost)
         cli_sink_say(&job->err, "%s: cannot join the rendezvous: %s", job->launch->name,
                      agent->why);

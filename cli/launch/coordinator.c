@@ -324,16 +324,19 @@ static void start_round(cli_coordinator *c)
     enter(c, RUNNING);
 }
 
+static bool may_lose_hosts(const cli_coordinator *c)
+{
+    return c->options.launch->nodes_min < c->options.launch->nodes_max;
+}
+
 /* What to do about the host that the last attempt has lost; "" if it has lost none. */
 static void advise(const cli_coordinator *c, char *text, size_t size)
 {
     const char *here = c->options.launch->master_address; /* 127.0.0.1 by default */
     text[0] = '\0';
     if (c->lost)
-        snprintf(text, size,
-                 "; host %.200s was lost: start its launcher again (with --nnodes MIN:MAX, a job "
-                 "continues without it)",
-                 c->lost->host);
+        snprintf(text, size, "; host %.200s was lost: start its launcher again%s", c->lost->host,
+                 may_lose_hosts(c) ? "" : " (with --nnodes MIN:MAX, a job continues without it)");
     else if (strncmp(here, "127.", 4) == 0 || strcmp(here, "localhost") == 0)
         snprintf(text, size,
                  "; they cannot reach %.200s from elsewhere: give all launchers the same %s", here,
@@ -356,9 +359,8 @@ static void notice_missing(cli_coordinator *c, int present, double now)
                         "say waiting %.0f s more for hosts: %d of %d have joined (%s)%s", left_s,
                         present, launch->nodes_min, hosts, advice);
     else
-        cli_orders_give(&c->orders,
-                        "say waiting for hosts: %d have joined (%s), expected %d to %d%s", present,
-                        hosts, launch->nodes_min, launch->nodes_max, advice);
+        cli_orders_give(&c->orders, "say waiting for hosts: %d of %d to %d have joined (%s)%s",
+                        present, launch->nodes_min, launch->nodes_max, hosts, advice);
 }
 
 /* How many of the old hosts must come after a takeover; see rendezvous.c. */
@@ -420,11 +422,6 @@ static void form_round(cli_coordinator *c)
 }
 
 /* ---- the end of a round --------------------------------------------------------------------- */
-
-static bool may_lose_hosts(const cli_coordinator *c)
-{
-    return c->options.launch->nodes_min < c->options.launch->nodes_max;
-}
 
 /* Whether hosts that are not here may be the ones that continue, see rendezvous.c. Those whose
  * launchers have ended do not. */

@@ -364,7 +364,27 @@ YK_TEST(the_next_host_takes_over_while_the_job_regroups)
     assert_null(strstr(agents[1 - lost].output, "unclean stop"));
     kill(agents[1 - lost].pid, SIGTERM);
     assert_job_ends(&agents[1 - lost], 20, 128 + SIGTERM);
-    test_job_wait(&agents[2], 20);
+    assert_job_ends(&agents[2], 20, 1);
+    assert_contains(agents[2].output, "the rendezvous is lost before this host had a place in the");
+    assert_contains(agents[2].output, "closed by the server; start this launcher again");
+}
+
+/* One launcher is left of two, and two are the least. */
+YK_TEST(a_job_that_has_lost_too_many_hosts_is_not_told_of_the_option_that_it_has)
+{
+    start_agent(0, "2:3",
+                "--rdzv-conf last_call_timeout=0.1,join_timeout=7 --max-restarts 1 sh -c "
+                "'echo node $GROUP_RANK; sleep 100'");
+    start_agent(1, "2:3",
+                "--rdzv-conf last_call_timeout=0.1,join_timeout=7 --max-restarts 1 sh -c "
+                "'echo node $GROUP_RANK; sleep 100'");
+    int first = test_job_number(&agents[0], "node ");
+    test_job_await(&agents[1 - first], "node 1");
+    kill(-agents[1 - first].pid, SIGKILL);
+    assert_job_ends(&agents[first], 30, 1);
+    assert_contains(agents[first].output, "waiting for hosts: 1 of 2 to 3 have joined (");
+    assert_contains(agents[first].output, " was lost: start its launcher again\n");
+    test_job_wait(&agents[1 - first], 10);
 }
 
 /* It has come before the loss of its predecessor was noticed. */
