@@ -123,6 +123,9 @@ static const char *open_png(yk_image_decoder *decoder)
     }
     png_set_user_limits(reader->png, 65535, 65535);
     png_set_chunk_malloc_max(reader->png, 8 << 20);
+    /* libpng clears memory for a whole text before it reads it, whatever the limit above. Chunks
+     * that do not change pixels are skipped instead. */
+    png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_read_fn(reader->png, decoder, read_bytes);
     png_read_info(reader->png, reader->info);
     wrong = check_header(decoder);

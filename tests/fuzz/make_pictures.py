@@ -103,6 +103,8 @@ passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), 
 write("png", "interlaced", png(8, 2, b"".join(rows_of(small[y::dy, x::dx]) for y, x, dy, dx in passes),
                                21, 19, interlaced=1))
 write("png", "bomb", png(1, 0, bytes(9), 60000, 60000))
+for kind in b"tEXt", b"sPLT":
+    write("png", f"long_{kind.decode()}", png(1, 0, bytes(2), 8, 1, more=struct.pack(">I", 0x7fffffff) + kind))
 
 # ---- WebP
 
