@@ -51,6 +51,7 @@ YK_TEST(a_shard_that_has_become_shorter_is_told)
     shell("cp $SEEDS/jpeg/rgb_420 0.jpg; echo 0 >0.cls; tar cf x.tar 0.jpg 0.cls");
     assert_ok(yk_shards_open(&dataset, yk_test_path("x.tar"), YK_SPLIT_TRAIN));
     assert_int_equal(truncate(yk_test_path("x.tar"), 0), 0);
+    assert_string_equal(sample_name(dataset, 0), "");
     if (yk_reader_create(&reader, dataset) == YK_OK) {
         assert_status(YK_ERROR_IO, yk_reader_read(reader, 0, &fields));
         assert_contains(yk_last_error(), "x.tar: offset 512: the file ends here"); /* the picture */

@@ -280,9 +280,8 @@ static void name_sample(void *data, int64_t index, char *name, size_t size)
     const sample *found = &set->samples[index];
     const yki_input_file *file = &set->files[found->shard];
     char member[101] = "";
-    if (yki_input_file_read(file, found->offset - 512, member, 100) != YK_OK)
-        member[0] = '\0';
-    snprintf(name, size, "%s in %s", member, file->path);
+    if (yki_input_file_read(file, found->offset - 512, member, 100) == YK_OK)
+        snprintf(name, size, "%s in %s", member, file->path);
 }
 
 static bool name_file(void *data, int64_t index, char *path, size_t size)
