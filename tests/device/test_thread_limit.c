@@ -1,18 +1,22 @@
 /*
- * OMP_THREAD_LIMIT below the threads asked for: kernels that were planned for more threads than
- * there are would leave out the others' share.
+ * OMP_THREAD_LIMIT below the threads asked for, and OMP_DYNAMIC, by which OpenMP may start fewer:
+ * kernels that were planned for more threads than there are would leave out the others' share, or
+ * wait for them.
  */
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SAMPLES = 4, CHANNELS = 40, SIDE = 6, PIXELS = CHANNELS * SIDE * SIDE };
+enum { SAMPLES = 32, CHANNELS = 40, SIDE = 12, PIXELS = CHANNELS * SIDE * SIDE };
 
-/* The loss and the gradient of the first convolution, with so many threads requested. */
-static void run(int threads, double *loss, float *gradient, size_t elements)
+/* The loss and the gradient of the first convolution, with so many threads requested. The device
+ * describes itself with these words. */
+static void run(int threads, const char *words, double *loss, float *gradient, size_t elements)
 {
     static float pixels[SAMPLES * PIXELS];
     static int32_t classes[SAMPLES] = {0, 1, 2, 1};
@@ -34,7 +38,7 @@ static void run(int threads, double *loss, float *gradient, size_t elements)
     assert_ok(
         yk_model_create(&model, yk_cross_entropy(yk_nn_linear(x, "fc", 3), labels, NULL),
                         YK_WITH(yk_model_options, YK_MODEL_OPTIONS_INIT, o.threads = threads)));
-    assert_contains(yk_model_device_description(model), ", 1 thread");
+    assert_contains(yk_model_device_description(model), words);
     assert_ok(yk_model_forward(model, &batch));
     assert_ok(yk_model_backward(model));
     yk_tensor grad = yk_model_parameter(model, 0).grad;
@@ -48,24 +52,56 @@ static void check_limited(void)
 {
     static float three[CHANNELS * CHANNELS * 9], one[CHANNELS * CHANNELS * 9];
     double loss_three, loss_one;
-    run(3, &loss_three, three, sizeof three / sizeof *three);
-    run(1, &loss_one, one, sizeof one / sizeof *one);
+    run(3, ", 1 thread", &loss_three, three, sizeof three / sizeof *three);
+    run(1, ", 1 thread", &loss_one, one, sizeof one / sizeof *one);
     assert_true(loss_three == loss_one);
     assert_memory_equal(three, one, sizeof one);
 }
 
-YK_TEST(no_more_threads_than_openmp_gives)
+/* Runs a case of this program with a variable, which OpenMP reads when it starts. */
+static void run_case(const char *name, const char *variable)
 {
     char self[1024], output[8192];
-    const char *limit = getenv("OMP_THREAD_LIMIT");
-    if (limit && strcmp(limit, "1") == 0) {
-        check_limited();
-        return;
-    }
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_in_range(length, 1, sizeof self - 1);
     self[length] = '\0';
-    int code = yk_test_command(output, sizeof output, "OMP_THREAD_LIMIT=1 '%s' 2>&1", self);
+    int code = yk_test_command(output, sizeof output, "%s '%s' %s 2>&1", variable, self, name);
     if (code != 0)
-        fail_msg("under OMP_THREAD_LIMIT=1: %s", output);
+        fail_msg("under %s: %s", variable, output);
+}
+
+static bool is_set(const char *variable, const char *value)
+{
+    const char *text = getenv(variable);
+    return text && strcmp(text, value) == 0;
+}
+
+YK_TEST(no_more_threads_than_openmp_gives)
+{
+    if (is_set("OMP_THREAD_LIMIT", "1"))
+        check_limited();
+    else
+        run_case("no_more_threads_than_openmp_gives", "OMP_THREAD_LIMIT=1");
+}
+
+/* OpenMP would start no more than there are cores, and fewer on a busy machine. */
+static void check_dynamic(void)
+{
+    enum { ELEMENTS = CHANNELS * CHANNELS * 9 };
+    static float many[ELEMENTS], one[ELEMENTS];
+    double loss_many, loss_one;
+    int threads = 2 * (int)sysconf(_SC_NPROCESSORS_ONLN) + 1;
+    run(threads, " thread", &loss_many, many, ELEMENTS);
+    run(1, ", 1 thread", &loss_one, one, ELEMENTS);
+    assert_true(fabs(loss_many - loss_one) < 1e-5);
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_true(fabsf(many[i] - one[i]) < 1e-5f);
+}
+
+YK_TEST(as_many_threads_as_kernels_count_on)
+{
+    if (is_set("OMP_DYNAMIC", "true"))
+        check_dynamic();
+    else
+        run_case("as_many_threads_as_kernels_count_on", "OMP_DYNAMIC=true");
 }

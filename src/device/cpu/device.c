@@ -327,9 +327,11 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
     return YK_OK;
 }
 
-/* OpenMP keeps the number of threads for each thread that starts regions. */
+/* OpenMP keeps both for each thread that starts regions. With OMP_DYNAMIC, it would start fewer
+ * threads than kernels count on where the machine is busy. */
 static void cpu_enter(yki_device *device)
 {
+    omp_set_dynamic(0);
     omp_set_num_threads(device->threads);
 }
 
