@@ -84,8 +84,9 @@ YK_TEST(no_more_threads_than_openmp_gives)
         run_case("no_more_threads_than_openmp_gives", "OMP_THREAD_LIMIT=1");
 }
 
-/* OpenMP would start no more than there are cores, and fewer on a busy machine. */
-static void check_dynamic(void)
+/* With OMP_DYNAMIC, OpenMP would start no more than there are cores, and fewer on a busy machine;
+ * with OMP_MAX_ACTIVE_LEVELS=0, and in regions of a program's own, only one. */
+static void check_many(void)
 {
     enum { ELEMENTS = CHANNELS * CHANNELS * 9 };
     static float many[ELEMENTS], one[ELEMENTS];
@@ -100,8 +101,10 @@ static void check_dynamic(void)
 
 YK_TEST(as_many_threads_as_kernels_count_on)
 {
-    if (is_set("OMP_DYNAMIC", "true"))
-        check_dynamic();
-    else
-        run_case("as_many_threads_as_kernels_count_on", "OMP_DYNAMIC=true");
+    if (is_set("OMP_DYNAMIC", "true") || is_set("OMP_MAX_ACTIVE_LEVELS", "0")) {
+        check_many();
+        return;
+    }
+    run_case("as_many_threads_as_kernels_count_on", "OMP_DYNAMIC=true");
+    run_case("as_many_threads_as_kernels_count_on", "OMP_MAX_ACTIVE_LEVELS=0");
 }

@@ -327,11 +327,17 @@ static yk_status cpu_create(yki_device **device, const yki_device_options *optio
     return YK_OK;
 }
 
-/* OpenMP keeps both for each thread that starts regions. With OMP_DYNAMIC, it would start fewer
- * threads than kernels count on where the machine is busy. */
+/*
+ * OpenMP keeps these settings for each thread that starts regions. It would start fewer threads
+ * than kernels count on where the machine is busy, with OMP_DYNAMIC, and in regions of a program's
+ * own.
+ */
 static void cpu_enter(yki_device *device)
 {
+    int level = omp_get_active_level();
     omp_set_dynamic(0);
+    if (omp_get_max_active_levels() <= level)
+        omp_set_max_active_levels(level + 1);
     omp_set_num_threads(device->threads);
 }
 
