@@ -20,14 +20,25 @@
 /* How long a restarted run waits for the writer of the attempt before. A host that is cut off from
  * the others ends its ranks after seconds, but NFS keeps the locks of a lost host for 90 s. */
 enum { PATIENCE_S = 100 };
+/* And one with --resume auto: a killed process keeps its files until the last of its threads has
+ * ended, which takes a moment on a busy machine. */
+enum { MOMENT_S = 2 };
+
+/* Whether the run continues the one of the output folder, whatever checkpoint that has last. */
+static bool follows(const cli_train_options *o)
+{
+    return o->restarted || (o->resume && strcmp(o->resume, "auto") == 0);
+}
 
 /* Opens the metrics, which creates the output folder; so a folder that cannot be written ends the
  * run before any work starts. */
 static bool open_metrics(cli_training *t)
 {
+    const cli_train_options *o = &t->options;
+    int patience_s = o->restarted ? PATIENCE_S : follows(o) ? MOMENT_S : 0;
     char path[CLI_PATH + 16];
     snprintf(path, sizeof path, "%s/metrics.jsonl", t->output);
-    return cli_ok(yk_metrics_open_within(&t->metrics, path, t->options.restarted ? PATIENCE_S : 0));
+    return cli_ok(yk_metrics_open_within(&t->metrics, path, patience_s));
 }
 
 /* Without --output each run gets its own folder, even if another starts in the same second. It has
@@ -147,7 +158,7 @@ static bool choose_paths(cli_training *t)
         return make_own_folder(t);
     }
     snprintf(t->output, sizeof t->output, "%s", o->output);
-    if (o->restarted && !open_metrics(t)) /* whose writer may still save a checkpoint */
+    if (follows(o) && !open_metrics(t)) /* whose writer may still save a checkpoint */
         return false;
     if (!choose_checkpoint(t))
         return false;

@@ -3,7 +3,9 @@
 #include "going_on.h"
 #include "mlp.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define DATA "--data synthetic --arch mlp --threads 1 --batch-size 120 "
@@ -46,6 +48,22 @@ YK_TEST(promise_15_stopped_anywhere_on_one_rank)
 YK_TEST(promise_15_stopped_anywhere_on_two_ranks)
 {
     stop_and_go("--lr 0.02 --epochs 2 --save-every 10", 2, "checkpoint-2.pth");
+}
+
+/* Its files stay locked until the kernel has ended all of its threads. */
+YK_TEST(a_run_that_was_just_killed_can_be_resumed_at_once)
+{
+    char command[512];
+    assert_int_equal(train("parts", DATA "--lr 0.02 --max-steps 3"), 0);
+    int writer = open(path_of("parts", "metrics.jsonl"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
+    snprintf(command, sizeof command, "train --output %s/parts --resume auto --max-steps 5",
+             yk_test_directory());
+    test_job_start(&job, command);
+    test_job_await(&job, "metrics.jsonl: another process is writing it; waiting up to 2 s");
+    close(writer);
+    assert_job_ends(&job, 60, 0);
+    assert_contains(job.output, "Done after step 5");
 }
 
 /* There oneDNN computes with the stack pointer in its own buffer: no signal may land on it. */
