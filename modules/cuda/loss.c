@@ -70,7 +70,7 @@ static yk_status run_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
     yki_cuda_cross_entropy_args args =
         args_of(k, run, YKI_CROSS_ENTROPY_LABELS, YKI_CROSS_ENTROPY_WEIGHT);
     args.logits = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_LOGITS);
-    args.probabilities = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_PROBABILITIES);
+    args.log_sums = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_LOG_SUMS);
     args.losses = run->scratch;
     yki_cuda_grid grid = grid_of_losses(args.rows);
     YK_TRY(yki_cuda_launch(k, LOSSES, grid, &args, sizeof args, run));
@@ -94,7 +94,8 @@ static yk_status run_cross_entropy_backward(const yki_kernel *kernel, const yki_
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
     yki_cuda_cross_entropy_args args =
         args_of(k, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS, YKI_CROSS_ENTROPY_BACKWARD_WEIGHT);
-    args.probabilities = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES);
+    args.logits = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_LOGITS);
+    args.log_sums = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS);
     args.dloss = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS);
     args.total = yki_cuda_in(k, run, YKI_CROSS_ENTROPY_BACKWARD_TOTAL);
     args.dlogits = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS);

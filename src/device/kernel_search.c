@@ -44,12 +44,11 @@ static bool is_of_rows(const yki_kernel_desc *desc)
            op == &yki_op_linear_backward_weight || (is_loss && desc->attrs->classes_last);
 }
 
-/* (A, B, C) -> (A B, C), and labels (A, B) -> (A B). Values of three dimensions are plain on every
- * device. */
-static void merge_rows(yki_operand *operand)
+/* (A, B, C) -> (A B, C), and what has one number for each row, (A, B) -> (A B). Values of three
+ * dimensions are plain on every device. */
+static void merge_rows(yki_operand *operand, bool is_column)
 {
-    bool is_labels = operand->ndim == 2 && yki_is_index(operand->dtype);
-    if (operand->ndim != 3 && !is_labels)
+    if (operand->ndim != 3 && !(operand->ndim == 2 && is_column))
         return;
     operand->ndim--;
     operand->dims[0] *= operand->dims[1];
@@ -61,9 +60,12 @@ yk_status yki_kernel_create(yki_device *device, const yki_kernel_desc *given, yk
     yki_kernel_desc rows = *given;
     const yki_kernel_desc *desc = is_of_rows(given) ? &rows : given;
     for (int i = 0; i < YKI_MAX_IN; i++)
-        merge_rows(&rows.in[i]);
+        merge_rows(&rows.in[i],
+                   yki_is_index(rows.in[i].dtype) || (given->op == &yki_op_cross_entropy_backward &&
+                                                      i == YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS));
     for (int i = 0; i < YKI_MAX_OUT; i++)
-        merge_rows(&rows.out[i]);
+        merge_rows(&rows.out[i],
+                   given->op == &yki_op_cross_entropy && i == YKI_CROSS_ENTROPY_LOG_SUMS);
     const yki_kernel_impl *impl = choose(device, desc);
     if (!impl)
         return yki_error(YK_ERROR_UNSUPPORTED, "device %s has no kernel for %s in %s",

@@ -1,10 +1,12 @@
 /*
  * Losses. cross_entropy of logits and class labels, or of logits and the probabilities that a
  * sample should have, as in PyTorch: the target is ((1 - s) labels + s / C) weight with label
- * smoothing s, in which a class label counts as one-hot, and 0 where the label is ignore_index. The
- * softmax is kept for backward: dlogits = softmax * sum(target) - target, where the sum is 1 unless
- * there are weights or the given probabilities add up to something else. A mean is over what class
- * labels count, which is their weight, or over all samples where labels are probabilities.
+ * smoothing s, in which a class label counts as one-hot, and 0 where the label is ignore_index.
+ * dlogits = softmax * sum(target) - target, where the sum is 1 unless there are weights or the
+ * given probabilities add up to something else. Backward makes the softmax of the logits and of
+ * what is kept of each sample, log(sum(exp(logits))), so that there never is another tensor of
+ * their size. A mean is over what class labels count, which is their weight, or over all samples
+ * where labels are probabilities.
  */
 #include "graph/operators.h"
 
@@ -92,6 +94,17 @@ static yk_status expect_class_weight(const yki_node *node)
     return YK_OK;
 }
 
+/* (N, P): a number for each of a sample's P pixels or tokens. */
+static yki_shape shape_of_log_sums(const yki_node *node)
+{
+    const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
+    yki_shape sums = {
+        .dtype = yki_accumulate_dtype(logits->dtype), .ndim = 2, .dims = {logits->dims[0], 1}};
+    for (int d = 1; d < logits->ndim; d++)
+        sums.dims[1] *= d == class_dim(node) ? 1 : logits->dims[d];
+    return sums;
+}
+
 yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
 {
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
@@ -116,8 +129,7 @@ yk_status yki_infer_cross_entropy(const yki_node *node, yki_shape *out)
     YK_TRY(yki_expect_reduction(node));
     yk_dtype dtype = yki_accumulate_dtype(logits->dtype);
     out[YKI_CROSS_ENTROPY_LOSS] = (yki_shape){.dtype = dtype, .ndim = 0};
-    out[YKI_CROSS_ENTROPY_PROBABILITIES] = yki_shape_of(logits);
-    out[YKI_CROSS_ENTROPY_PROBABILITIES].dtype = dtype;
+    out[YKI_CROSS_ENTROPY_LOG_SUMS] = shape_of_log_sums(node);
     out[YKI_CROSS_ENTROPY_TOTAL] = mean ? out[YKI_CROSS_ENTROPY_LOSS] : yki_shape_none();
     return YK_OK;
 }
@@ -126,9 +138,12 @@ yk_status yki_gradient_cross_entropy(yk_graph *graph, const yki_node *node, yk_v
                                      const bool *needs, yk_value **din)
 {
     yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
-    yk_value *in[] = {node->out[YKI_CROSS_ENTROPY_PROBABILITIES],
-                      node->in[YKI_CROSS_ENTROPY_LABELS], dout[YKI_CROSS_ENTROPY_LOSS],
-                      node->in[YKI_CROSS_ENTROPY_WEIGHT], node->out[YKI_CROSS_ENTROPY_TOTAL]};
+    yk_value *in[] = {logits,
+                      node->in[YKI_CROSS_ENTROPY_LABELS],
+                      dout[YKI_CROSS_ENTROPY_LOSS],
+                      node->out[YKI_CROSS_ENTROPY_LOG_SUMS],
+                      node->in[YKI_CROSS_ENTROPY_WEIGHT],
+                      node->out[YKI_CROSS_ENTROPY_TOTAL]};
     if (needs[YKI_CROSS_ENTROPY_LOGITS])
         din[YKI_CROSS_ENTROPY_LOGITS] =
             yki_append_like(graph, &yki_op_cross_entropy_backward, &node->attrs, in, logits);

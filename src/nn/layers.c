@@ -81,9 +81,9 @@ static const yki_layer_init uniform_with_bias = YKI_LINEAR_INIT;
 
 /* The groups of a convolution; 1 if its options cannot be read or have none, which the operator
  * reports. */
-static int64_t groups_of(yk_status read, const int64_t *groups)
+static int64_t groups_of(yk_status read, int64_t groups)
 {
-    return read == YK_OK && *groups > 0 ? *groups : 1;
+    return read == YK_OK && groups > 0 ? groups : 1;
 }
 
 /* The parameters weight, of these dimensions, and, with a bias, bias (biases). PyTorch takes the
@@ -110,8 +110,8 @@ yk_value *yki_nn_conv2d(yk_value *x, const char *name, int64_t out_channels, int
     if (!begin_layer(&l, x, name, &y))
         return y;
     yk_conv2d_options o;
-    const int64_t groups = groups_of(
-        YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT), &o.groups);
+    const yk_status read = YKI_READ_OPTIONS(&o, options, yk_conv2d_options, YK_CONV2D_OPTIONS_INIT);
+    const int64_t groups = groups_of(read, o.groups);
     const int64_t filters[] = {out_channels, channels_of(&l) / groups, kernel,
                                yki_columns(o.column_kernel, kernel)};
     yk_value *weight = declare_filters(&l, 4, filters, init, out_channels, &bias);
@@ -139,8 +139,8 @@ static yk_value *convolve_sequence(yk_value *x, const char *name, int64_t out_ch
     if (!begin_layer(&l, x, name, &y))
         return y;
     yk_conv1d_options o;
-    const int64_t groups = groups_of(
-        YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT), &o.groups);
+    const yk_status read = YKI_READ_OPTIONS(&o, options, yk_conv1d_options, YK_CONV1D_OPTIONS_INIT);
+    const int64_t groups = groups_of(read, o.groups);
     const int64_t filters[] = {out_channels, channels_of(&l) / groups, kernel};
     yk_value *weight = declare_filters(&l, 3, filters, init, out_channels, &bias);
     return end_layer(&l, yk_conv1d(x, weight, bias, options));
@@ -167,9 +167,9 @@ static yk_value *convolve_transposed(yk_value *x, const char *name, int64_t out_
     if (!begin_layer(&l, x, name, &y))
         return y;
     yk_conv_transpose2d_options o;
-    const int64_t groups = groups_of(YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
-                                                      YK_CONV_TRANSPOSE2D_OPTIONS_INIT),
-                                     &o.groups);
+    const yk_status read = YKI_READ_OPTIONS(&o, options, yk_conv_transpose2d_options,
+                                            YK_CONV_TRANSPOSE2D_OPTIONS_INIT);
+    const int64_t groups = groups_of(read, o.groups);
     const int64_t filters[] = {channels_of(&l), out_channels / groups, kernel,
                                yki_columns(o.column_kernel, kernel)};
     yk_value *weight = declare_filters(&l, 4, filters, init, out_channels, &bias);
@@ -198,9 +198,9 @@ static yk_value *convolve_sequence_transposed(yk_value *x, const char *name, int
     if (!begin_layer(&l, x, name, &y))
         return y;
     yk_conv_transpose1d_options o;
-    const int64_t groups = groups_of(YKI_READ_OPTIONS(&o, options, yk_conv_transpose1d_options,
-                                                      YK_CONV_TRANSPOSE1D_OPTIONS_INIT),
-                                     &o.groups);
+    const yk_status read = YKI_READ_OPTIONS(&o, options, yk_conv_transpose1d_options,
+                                            YK_CONV_TRANSPOSE1D_OPTIONS_INIT);
+    const int64_t groups = groups_of(read, o.groups);
     const int64_t filters[] = {channels_of(&l), out_channels / groups, kernel};
     yk_value *weight = declare_filters(&l, 3, filters, init, out_channels, &bias);
     return end_layer(&l, yk_conv_transpose1d(x, weight, bias, options));

@@ -461,7 +461,7 @@ typedef struct yki_cuda_cross_entropy_args {
     const void *labels;          /* ... or classes */
     const void *weight;          /* of each class, or NULL */
     const void *dloss, *total;   /* total: what a mean is divided by, or NULL */
-    void *probabilities, *dlogits;
+    void *log_sums, *dlogits;    /* log_sums: of each row, or NULL */
     double *losses; /* of each block, and then its share of what a mean is divided by */
     yki_cuda_mistakes *mistakes;
     int64_t rows, pixels, apart;

@@ -23,8 +23,7 @@ DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t begin, int i, i
 }
 
 /* logits: of the first class. They are read once: the sum is relative to the largest one so far. */
-template <typename R>
-DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
+template <typename R> DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
 {
     const int several = 4;
     R largest = -INFINITY, sum = 0, logit[several];
@@ -73,20 +72,25 @@ DEVICE void add_row(const yki_cuda_cross_entropy_args &args, int64_t row, double
 {
     const int64_t begin = begin_of(args, row);
     const R *logits = (const R *)args.logits + begin;
-    R *probabilities = (R *)args.probabilities;
     const bool ignored = is_ignored(args, row);
     const int label = ignored ? 0 : label_of(args, row);
     const R norm = log_sum_exp(args, logits);
-    for (int i = lane_number(); i < args.columns; i += WARP) {
-        R log_probability = logits[i * args.apart] - norm;
-        R share = ignored ? (R)0 : target<R>(args, begin, i, label);
+    const auto add_class = [&](int i) {
+        const R share = target<R>(args, begin, i, label);
         if (share != 0) /* the other factor may be -infinity */
-            *loss -= share * log_probability;
-        if (probabilities)
-            probabilities[begin + i * args.apart] = exp(log_probability);
-    }
-    if (ignored || lane_number() != 0)
+            *loss -= share * (logits[i * args.apart] - norm);
+    };
+    const bool one_hot = !args.shares && args.smoothing == 0;
+    for (int i = lane_number(); i < args.columns && !ignored && !one_hot; i += WARP)
+        add_class(i);
+    if (lane_number() != 0)
         return;
+    if (args.log_sums)
+        ((R *)args.log_sums)[row] = norm;
+    if (ignored)
+        return;
+    if (one_hot && label >= 0)
+        add_class(label);
     const bool weighted = args.weight && !args.shares && label >= 0;
     *loss += label < 0 ? (double)NAN : 0;
     *total += weighted ? (double)((const R *)args.weight)[label] : 1;
@@ -133,7 +137,7 @@ template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_en
     if (row >= args.rows)
         return;
     const int64_t begin = begin_of(args, row);
-    const R *probabilities = (const R *)args.probabilities + begin;
+    const R *logits = (const R *)args.logits + begin, norm = ((const R *)args.log_sums)[row];
     R *dlogits = (R *)args.dlogits + begin;
     const bool ignored = is_ignored(args, row);
     const int label = args.shares ? 0 : (int)index_at(args.labels, args.wide, row);
@@ -146,7 +150,8 @@ template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_en
         sum += target<R>(args, begin, i, label);
     sum = warp_sum(sum);
     for (int i = lane; i < args.columns; i += WARP) {
-        R excess = sum * probabilities[i * args.apart] - target<R>(args, begin, i, label);
+        const R share = exp(logits[i * args.apart] - norm);
+        const R excess = sum * share - target<R>(args, begin, i, label);
         dlogits[i * args.apart] = ignored ? (R)0 : excess * factor;
     }
 }
@@ -261,8 +266,8 @@ DEVICE void binary_cross_entropy_with_logits_backward(const yki_cuda_pairs_args 
     if (i >= args.count)
         return;
     const R factor = *(const R *)args.dloss * (R)args.factor;
-    R slope = bce_slope_rule(((const R *)args.x)[i], ((const R *)args.target)[i],
-                             weight_of<R>(args, i));
+    R slope =
+        bce_slope_rule(((const R *)args.x)[i], ((const R *)args.target)[i], weight_of<R>(args, i));
     ((R *)args.dx)[i] = slope * factor;
 }
 PAIRS(binary_cross_entropy_with_logits_backward)

@@ -35,7 +35,7 @@ typedef struct loss {
     int64_t wide_ignored;  /* ignore_index */
     int team;
     float smoothing;
-    bool mean, keep_probabilities, keep_total;
+    bool mean, keep_log_sums, keep_total;
     bool soft;     /* labels are probabilities */
     bool wide;     /* labels are int64, of which kernels make int32 */
     bool weighted; /* there is a weight of each class */
@@ -53,7 +53,6 @@ static bool is_f32(const yki_operand *operand, yki_layout layout)
     return operand->dtype == YK_F32 && operand->layout == layout;
 }
 
-/* Of backward, input 0 is the probabilities. */
 static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
@@ -67,8 +66,9 @@ static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
     for (int i = 2; i < desc->in_count; i++)
         good = good && (!yki_has_in(desc, i) || is_f32(&desc->in[i], YKI_PLAIN));
     for (int i = 0; i < desc->out_count; i++)
-        good = good && (!yki_has_out(desc, i) ||
-                        is_f32(&desc->out[i], desc->out[i].ndim > 1 ? layout : YKI_PLAIN));
+        good =
+            good && (!yki_has_out(desc, i) ||
+                     is_f32(&desc->out[i], desc->out[i].ndim == logits->ndim ? layout : YKI_PLAIN));
     return good;
 }
 
@@ -128,7 +128,7 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->smoothing = (float)desc->attrs->label_smoothing;
     k->soft = desc->in[1].ndim == logits->ndim;
     k->mean = desc->attrs->reduction == YK_LOSS_MEAN;
-    k->keep_probabilities = yki_has_out(desc, YKI_CROSS_ENTROPY_PROBABILITIES);
+    k->keep_log_sums = yki_has_out(desc, YKI_CROSS_ENTROPY_LOG_SUMS);
     k->keep_total = yki_has_out(desc, YKI_CROSS_ENTROPY_TOTAL);
     bool is_backward = desc->op == &yki_op_cross_entropy_backward;
     k->weighted = yki_has_in(desc, is_backward ? (int)YKI_CROSS_ENTROPY_BACKWARD_WEIGHT
@@ -213,13 +213,16 @@ static float label_share(const loss *k, const operands *o, int32_t label)
     return (1 - k->smoothing) * (o->weights ? o->weights[label] : 1);
 }
 
-/* The loss of sample n, and its probabilities unless NULL. */
+/* The loss of sample n, and log(sum(exp(logits))) unless NULL. */
 static double sample_loss(const loss *k, const operands *o, const float *logits, int64_t n,
-                          float *probabilities)
+                          float *log_sums)
 {
-    const yki_row_softmax s = k->loops->softmax.row(logits, probabilities, k->classes);
+    const yki_row_softmax s = k->loops->softmax.row(logits, NULL, k->classes);
     const yki_row_targets targets = targets_of(k, o, n);
-    double taken = 0, total = 0; /* of log(sum), and of the targets */
+    const double log_sum = log(s.sum);
+    double taken = 0, total = 0; /* of log_sum, and of the targets */
+    if (log_sums)
+        log_sums[n] = (float)(s.largest + log_sum);
     if (!is_counted(k, o, n))
         return 0;
     if (k->soft || k->smoothing != 0) /* or a logit may be -infinity */
@@ -230,12 +233,12 @@ static double sample_loss(const loss *k, const operands *o, const float *logits,
         taken += share == 0 ? 0 : share * (logits[label] - s.largest); /* which may be infinite */
         total += share;
     }
-    return total * log(s.sum) - taken;
+    return total * log_sum - taken;
 }
 
-/* One sample's dlogits = (probabilities * sum(target) - target) * factor. */
-static void sample_slopes(const loss *k, const operands *o, int64_t n, const float *probabilities,
-                          float factor, float *dlogits)
+/* One sample's dlogits = (exp(logits - log_sum) * sum(target) - target) * factor. */
+static void sample_slopes(const loss *k, const operands *o, int64_t n, const float *logits,
+                          float log_sum, float factor, float *dlogits)
 {
     const yki_row_targets targets = targets_of(k, o, n);
     double taken, total = 0;
@@ -244,16 +247,17 @@ static void sample_slopes(const loss *k, const operands *o, int64_t n, const flo
         return;
     }
     if (k->soft || k->smoothing != 0)
-        k->loops->weigh_targets(&targets, probabilities, 0, k->classes, &taken, &total);
+        k->loops->weigh_targets(&targets, logits, 0, k->classes, &taken, &total);
     if (k->soft) {
-        k->loops->target_slopes(&targets, probabilities, dlogits, (float)total, factor, k->classes);
+        k->loops->target_slopes(&targets, logits, log_sum, dlogits, (float)total, factor,
+                                k->classes);
         return;
     }
     int32_t label = ((const int32_t *)o->labels)[n];
-    const float share = label_share(k, o, label), probability = probabilities[label];
+    const float share = label_share(k, o, label), probability = expf(logits[label] - log_sum);
     const float rest = targets.rest * (o->weights ? o->weights[label] : 1);
     total += share;
-    k->loops->target_slopes(&targets, probabilities, dlogits, (float)total, factor, k->classes);
+    k->loops->target_slopes(&targets, logits, log_sum, dlogits, (float)total, factor, k->classes);
     dlogits[label] = ((float)total * probability - (rest + share)) * factor;
 }
 
@@ -340,23 +344,20 @@ static void strip_losses(const loss *k, const yki_kernel_args *run, const operan
                          const yki_pixel_loss *pixels, strip s, yki_pixel_sums *sums)
 {
     const float *logits = (const float *)run->in[YKI_CROSS_ENTROPY_LOGITS] + s.at;
-    float *kept =
-        k->keep_probabilities ? (float *)run->out[YKI_CROSS_ENTROPY_PROBABILITIES] + s.at : NULL;
-    float *rows = kept && k->turned ? room_of(k, run, RESULTS) : kept;
+    float *log_sums =
+        k->keep_log_sums ? (float *)run->out[YKI_CROSS_ENTROPY_LOG_SUMS] + s.label : NULL;
     k->loops->pixel_losses(pixels, turned(k, run, LOGITS, logits, s.count), labels_of(k, run, o, s),
-                           rows, s.count, sums);
-    if (rows != kept)
-        turn_back(k, rows, s.count, kept);
+                           log_sums, s.count, sums);
 }
 
 static void strip_slopes(const loss *k, const yki_kernel_args *run, const operands *o,
                          const yki_pixel_loss *pixels, strip s, float factor)
 {
-    const float *probabilities =
-        (const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES] + s.at;
+    const float *logits = (const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS] + s.at,
+                *log_sums = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS];
     float *dlogits = (float *)run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS] + s.at;
     float *rows = k->turned ? room_of(k, run, RESULTS) : dlogits;
-    k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, probabilities, s.count),
+    k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, logits, s.count), log_sums + s.label,
                            labels_of(k, run, o, s), rows, factor, s.count);
     if (rows != dlogits)
         turn_back(k, rows, s.count, dlogits);
@@ -372,7 +373,7 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
     YK_TRY(check_labels(k, labels));
     const operands o = {narrow_labels(k, run, labels),
                         k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
-    float *probabilities = k->keep_probabilities ? run->out[YKI_CROSS_ENTROPY_PROBABILITIES] : NULL;
+    float *log_sums = k->keep_log_sums ? run->out[YKI_CROSS_ENTROPY_LOG_SUMS] : NULL; /* (N, ...) */
     const yki_pixel_loss pixels = pixels_of(k, &o);
     yki_pixel_sums *sums = run->scratch, all = {0, 0};
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
@@ -382,9 +383,8 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
         if (k->pixels > 1)
             strip_losses(k, run, &o, &pixels, s, &sums[i]);
         else
-            sums[i] = (yki_pixel_sums){
-                sample_loss(k, &o, logits + s.at, i, probabilities ? probabilities + s.at : NULL),
-                share_of_mean(k, &o, i)};
+            sums[i] = (yki_pixel_sums){sample_loss(k, &o, logits + s.at, i, log_sums),
+                                       share_of_mean(k, &o, i)};
     }
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         all.losses += sums[i].losses;
@@ -400,7 +400,8 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
-    const float *probabilities = run->in[YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES];
+    const float *logits = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS], /* (N, C, ...) */
+        *log_sums = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS];     /* (N, ...) */
     const operands o = {narrow_labels(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS]),
                         k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
     const yki_pixel_loss pixels = pixels_of(k, &o);
@@ -414,7 +415,7 @@ static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kern
         if (k->pixels > 1)
             strip_slopes(k, run, &o, &pixels, s, factor);
         else
-            sample_slopes(k, &o, i, probabilities + s.at, factor, dlogits + s.at);
+            sample_slopes(k, &o, i, logits + s.at, log_sums[i], factor, dlogits + s.at);
     }
     return YK_OK;
 }

@@ -94,9 +94,8 @@ static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
     const yki_attrs *a = yki_ref_attrs(kernel);
     yk_tensor logits = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LOGITS);
     yk_tensor loss = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_LOSS),
-              total = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_TOTAL); /* scalars */
-    yk_tensor probabilities =
-        yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_PROBABILITIES); /* (N, C, ...) */
+              total = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_TOTAL);       /* scalars */
+    yk_tensor log_sums = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_LOG_SUMS); /* (N, ...) */
     rows r = rows_of(a, &logits, yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_LABELS),
                      yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_WEIGHT));
     double sum = 0, counted = 0;
@@ -108,9 +107,9 @@ static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
             double log_probability = yki_ref_get(&logits, at(&r, row, c)) - norm;
             double share = target(&r, row, c);
             sum -= share == 0 ? 0 : share * log_probability; /* which may be -infinity */
-            if (probabilities.data)
-                yki_ref_set(&probabilities, at(&r, row, c), exp(log_probability));
         }
+        if (log_sums.data)
+            yki_ref_set(&log_sums, row, norm);
     }
     yki_ref_set(&loss, 0, a->reduction == YK_LOSS_MEAN ? sum / counted : sum);
     if (total.data)
@@ -120,12 +119,12 @@ static yk_status ref_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
 
 static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
-    yk_tensor probabilities =
-        yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_PROBABILITIES); /* (N, C, ...) */
+    yk_tensor logits = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LOGITS),
+              log_sums = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS);
     yk_tensor dloss = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOSS),
               total = yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_TOTAL); /* scalars */
     yk_tensor dlogits = yki_ref_out(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS);
-    rows r = rows_of(yki_ref_attrs(kernel), &probabilities,
+    rows r = rows_of(yki_ref_attrs(kernel), &logits,
                      yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_LABELS),
                      yki_ref_in(kernel, run, YKI_CROSS_ENTROPY_BACKWARD_WEIGHT));
     double factor = yki_ref_get(&dloss, 0) / (total.data ? yki_ref_get(&total, 0) : 1);
@@ -135,7 +134,8 @@ static yk_status ref_cross_entropy_backward(const yki_kernel *kernel, const yki_
             sum += target(&r, row, c);
         for (int64_t c = 0; c < r.classes; c++) {
             int64_t i = at(&r, row, c);
-            double excess = sum * yki_ref_get(&probabilities, i) - target(&r, row, c);
+            double share = exp(yki_ref_get(&logits, i) - yki_ref_get(&log_sums, row));
+            double excess = sum * share - target(&r, row, c);
             /* If none counts, the factor is infinite. */
             yki_ref_set(&dlogits, i, is_ignored(&r, row) ? 0 : excess * factor);
         }

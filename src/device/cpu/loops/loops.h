@@ -496,17 +496,18 @@ typedef struct yki_cpu_loops {
                        double eps, bool far);
     yki_row_slopes *scaled_row_slopes;
     /* The sums of target (logit - largest) and of targets; and of all classes
-     * (total probability - target) factor, where dlogits may be the probabilities. */
+     * (total exp(logit - log_sum) - target) factor, where dlogits may be the logits. */
     void (*weigh_targets)(const yki_row_targets *targets, const float *logits, float largest,
                           int64_t count, double *taken, double *total);
-    void (*target_slopes)(const yki_row_targets *targets, const float *probabilities,
+    void (*target_slopes)(const yki_row_targets *targets, const float *logits, float log_sum,
                           float *dlogits, float total, float factor, int64_t count);
-    /* Of `count` pixels in a row, from these of the first class on: adds to the sums and writes the
-     * probabilities unless NULL; and the gradient, in which dlogits may be the probabilities. */
+    /* Of `count` pixels in a row, from these of the first class on: adds to the sums and writes
+     * log(sum(exp(logits))) of each unless NULL; and the gradient, in which dlogits may be the
+     * logits. */
     void (*pixel_losses)(const yki_pixel_loss *loss, const float *logits, const void *labels,
-                         float *probabilities, int64_t count, yki_pixel_sums *sums);
-    void (*pixel_slopes)(const yki_pixel_loss *loss, const float *probabilities, const void *labels,
-                         float *dlogits, float factor, int64_t count);
+                         float *log_sums, int64_t count, yki_pixel_sums *sums);
+    void (*pixel_slopes)(const yki_pixel_loss *loss, const float *logits, const float *log_sums,
+                         const void *labels, float *dlogits, float factor, int64_t count);
     /* Channels of `count` pixels in a row, from these of an image in blocks on, to rows that are
      * `stride` apart; and back, with zeros in padding channels. */
     void (*unblock)(const float *x, int64_t channels, int64_t pixels, int64_t count, float *rows,

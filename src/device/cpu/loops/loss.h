@@ -134,14 +134,14 @@ YKI_FORCE_INLINE yki_lanes soft_target(const yki_pixel_loss *k, int64_t c, yki_l
 }
 
 /* Of the pack: the largest logit, the logarithm of the sum of exp() relative to it, and what the
- * weighted logits are below it. Writes the probabilities unless NULL. Labels are NULL if they are
- * classes. */
+ * weighted logits are below it. Writes the logarithm of the whole sum unless NULL. Labels are NULL
+ * if they are classes. */
 YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logits,
-                                     const float *labels, float *probabilities, int64_t count,
+                                     const float *labels, float *log_sums, int64_t count,
                                      pack_numbers *numbers)
 {
     yki_pack largest = load_up_to(logits, 0, count);
-    yki_pack sum = {{{0}}}, distance = {{{0}}}, total = {{{0}}}, factor;
+    yki_pack sum = {{{0}}}, distance = {{{0}}}, total = {{{0}}};
     for (int64_t c = 1; c < k->classes; c++) {
         yki_pack x = load_up_to(logits, c * k->pixels, count);
         for (int j = 0; j < 2; j++)
@@ -161,24 +161,17 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
                 distance.v[j] += target * yki_select((yki_bits)(target == zero), zero, x.v[j]);
             } else
                 distance.v[j] += weight * x.v[j];
-            x.v[j] = yki_exp_or_zero(x.v[j]);
-            sum.v[j] += x.v[j];
+            sum.v[j] += yki_exp_or_zero(x.v[j]);
         }
-        if (probabilities)
-            store_up_to(probabilities, c * k->pixels, count, x);
-    }
-    for (int j = 0; j < 2; j++)
-        factor.v[j] = 1.0f / sum.v[j];
-    for (int64_t c = 0; probabilities && c < k->classes; c++) {
-        yki_pack x = load_up_to(probabilities, c * k->pixels, count);
-        for (int j = 0; j < 2; j++)
-            x.v[j] *= factor.v[j];
-        store_up_to(probabilities, c * k->pixels, count, x);
     }
     for (int j = 0; j < 2; j++)
         sum.v[j] = yki_log(sum.v[j]);
     yki_store(numbers->largest, 0, largest, YK_F32);
     yki_store(numbers->log_sum, 0, sum, YK_F32);
+    for (int j = 0; j < 2; j++)
+        sum.v[j] += largest.v[j];
+    if (log_sums)
+        store_up_to(log_sums, 0, count, sum);
     yki_store(numbers->distance, 0, distance, YK_F32);
     yki_store(numbers->total, 0, total, YK_F32);
 }
@@ -212,12 +205,12 @@ YKI_FORCE_INLINE void add_soft_losses(const pack_numbers *n, int64_t count, yki_
 }
 
 static void pixel_losses(const yki_pixel_loss *k, const float *logits, const void *labels,
-                         float *probabilities, int64_t count, yki_pixel_sums *sums)
+                         float *log_sums, int64_t count, yki_pixel_sums *sums)
 {
     pack_numbers n;
     for (int64_t at = 0; at < count; at += YKI_PACK) {
         const int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
-        float *kept = probabilities ? probabilities + at : NULL;
+        float *kept = log_sums ? log_sums + at : NULL;
         const float *soft = k->soft ? (const float *)labels + at : NULL;
         if (soft && left == YKI_PACK)
             measure_pixels(k, logits + at, soft, kept, YKI_PACK, &n);
@@ -232,10 +225,21 @@ static void pixel_losses(const yki_pixel_loss *k, const float *logits, const voi
     }
 }
 
-YKI_FORCE_INLINE void class_slopes(const yki_pixel_loss *k, const float *probabilities,
-                                   const int32_t *labels, float *dlogits, float factor,
-                                   int64_t count)
+/* The probabilities of class c. */
+YKI_FORCE_INLINE yki_pack shares_of_class(const yki_pixel_loss *k, const float *logits, int64_t c,
+                                          const yki_pack *log_sums, int64_t count)
 {
+    yki_pack p = load_up_to(logits, c * k->pixels, count);
+    for (int j = 0; j < 2; j++)
+        p.v[j] = yki_exp_or_zero(p.v[j] - log_sums->v[j]);
+    return p;
+}
+
+YKI_FORCE_INLINE void class_slopes(const yki_pixel_loss *k, const float *logits,
+                                   const float *log_sums, const int32_t *labels, float *dlogits,
+                                   float factor, int64_t count)
+{
+    const yki_pack sums = load_up_to(log_sums, 0, count);
     const float share = k->smoothing / (float)k->classes;
     float slope[YKI_PACK] = {0}, even[YKI_PACK] = {0}, own[YKI_PACK] = {0};
     for (int64_t i = 0; i < count; i++) {
@@ -247,7 +251,7 @@ YKI_FORCE_INLINE void class_slopes(const yki_pixel_loss *k, const float *probabi
     }
     const yki_pack slopes = yki_load(slope, 0, YK_F32), evens = yki_load(even, 0, YK_F32);
     for (int64_t c = 0; c < k->classes; c++) {
-        yki_pack p = load_up_to(probabilities, c * k->pixels, count);
+        yki_pack p = shares_of_class(k, logits, c, &sums, count);
         const float weight = k->weights ? k->weights[c] : 1;
         for (int j = 0; j < 2; j++)
             p.v[j] = p.v[j] * slopes.v[j] - weight * evens.v[j];
@@ -258,9 +262,11 @@ YKI_FORCE_INLINE void class_slopes(const yki_pixel_loss *k, const float *probabi
             dlogits[labels[i] * k->pixels + i] -= own[i];
 }
 
-YKI_FORCE_INLINE void soft_slopes(const yki_pixel_loss *k, const float *probabilities,
-                                  const float *labels, float *dlogits, float factor, int64_t count)
+YKI_FORCE_INLINE void soft_slopes(const yki_pixel_loss *k, const float *logits,
+                                  const float *log_sums, const float *labels, float *dlogits,
+                                  float factor, int64_t count)
 {
+    const yki_pack sums = load_up_to(log_sums, 0, count);
     yki_pack total = {{{0}}};
     for (int64_t c = 0; c < k->classes; c++) {
         const yki_pack label = load_up_to(labels, c * k->pixels, count);
@@ -269,26 +275,26 @@ YKI_FORCE_INLINE void soft_slopes(const yki_pixel_loss *k, const float *probabil
     }
     for (int64_t c = 0; c < k->classes; c++) {
         const yki_pack label = load_up_to(labels, c * k->pixels, count);
-        yki_pack p = load_up_to(probabilities, c * k->pixels, count);
+        yki_pack p = shares_of_class(k, logits, c, &sums, count);
         for (int j = 0; j < 2; j++)
             p.v[j] = (total.v[j] * p.v[j] - soft_target(k, c, label.v[j])) * factor;
         store_up_to(dlogits, c * k->pixels, count, p);
     }
 }
 
-static void pixel_slopes(const yki_pixel_loss *k, const float *probabilities, const void *labels,
-                         float *dlogits, float factor, int64_t count)
+static void pixel_slopes(const yki_pixel_loss *k, const float *logits, const float *log_sums,
+                         const void *labels, float *dlogits, float factor, int64_t count)
 {
     for (int64_t at = 0; at < count; at += YKI_PACK) {
         const int64_t left = count - at < YKI_PACK ? count - at : YKI_PACK;
-        const float *p = probabilities + at;
+        const float *x = logits + at, *sums = log_sums + at;
         if (k->soft && left == YKI_PACK)
-            soft_slopes(k, p, (const float *)labels + at, dlogits + at, factor, YKI_PACK);
+            soft_slopes(k, x, sums, (const float *)labels + at, dlogits + at, factor, YKI_PACK);
         else if (k->soft)
-            soft_slopes(k, p, (const float *)labels + at, dlogits + at, factor, left);
+            soft_slopes(k, x, sums, (const float *)labels + at, dlogits + at, factor, left);
         else if (left == YKI_PACK)
-            class_slopes(k, p, (const int32_t *)labels + at, dlogits + at, factor, YKI_PACK);
+            class_slopes(k, x, sums, (const int32_t *)labels + at, dlogits + at, factor, YKI_PACK);
         else
-            class_slopes(k, p, (const int32_t *)labels + at, dlogits + at, factor, left);
+            class_slopes(k, x, sums, (const int32_t *)labels + at, dlogits + at, factor, left);
     }
 }

@@ -578,11 +578,12 @@ static void weigh_targets(const yki_row_targets *t, const float *logits, float l
     *total = sum_of_lanes(&totals);
 }
 
-static void target_slopes(const yki_row_targets *t, const float *probabilities, float *dlogits,
-                          float total, float factor, int64_t count)
+static void target_slopes(const yki_row_targets *t, const float *logits, float log_sum,
+                          float *dlogits, float total, float factor, int64_t count)
 {
     for (int64_t i = 0; i < count; i += YKI_WIDTH) {
-        const yki_lanes p = load_lanes_up_to(probabilities + i, count - i, 0);
+        const yki_lanes x = load_lanes_up_to(logits + i, count - i, 0);
+        const yki_lanes p = yki_exp_or_zero(x - log_sum);
         const yki_lanes slope = (total * p - targets_at(t, i, count - i)) * factor;
         store_lanes_up_to(dlogits + i, count - i, slope);
     }
