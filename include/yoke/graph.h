@@ -642,8 +642,8 @@ typedef struct yk_cross_entropy_options {
     double label_smoothing;      /**< e, from 0 to 1: the label's share is 1 - e, and e is divided
                                       among all C classes (Szegedy et al. 2016) [0] */
     yk_loss_reduction reduction; /**< over the samples, and their pixels [YK_LOSS_MEAN] */
-    yk_value *weight;            /**< of each class: (C) of the logits' dtype, or NULL, which means
-                                      1. A constant to the gradient [NULL] */
+    yk_value *weight;            /**< of each class: (C) of the logits' dtype, float32 for 16 bits;
+                                      or NULL: 1. A constant to the gradient [NULL] */
     int64_t ignore_index;        /**< the class label that does not count, which may be one of the
                                       classes; of no meaning to probabilities [-100] */
     int64_t class_dim;           /**< the dimension of the logits that classes are: 1, or -1, the
@@ -660,9 +660,10 @@ typedef struct yk_cross_entropy_options {
  * Cross entropy of logits (N, C) and labels -> scalar; or of each pixel, with logits (N, C, L) or
  * (N, C, H, W); or of each token, with logits (N, T, C) and class_dim -1. Labels are either classes
  * (N), (N, L), (N, H, W) or (N, T), int32 or int64 from 0 to C - 1 or ignore_index, or the
- * probabilities of the classes, of the logits' shape and dtype. They are inputs, or computed, for
- * example by another network, and constants to the gradient. A class out of range makes
- * yk_model_forward fail; probabilities are not checked. NULL options mean the defaults.
+ * probabilities of the classes, of the logits' shape and dtype, or float32 if the logits have 16
+ * bits. They are inputs, or computed, for example by another network, and constants to the
+ * gradient. A class out of range makes yk_model_forward fail; probabilities are not checked. NULL
+ * options mean the defaults.
  *
  * As in PyTorch, the mean is over all class labels that count, weighted: the sum of their losses is
  * divided by the sum of the weights of their classes. If none counts, it is NaN, and its gradient

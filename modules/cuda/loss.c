@@ -1,4 +1,4 @@
-/* Losses, in f32 and f64: see kernels/loss.cu. */
+/* Losses, in f32 and f64, of logits that may have 16 bits: see kernels/loss.cu. */
 #include "cuda.h"
 #include "implementations.h"
 
@@ -13,11 +13,16 @@ static yk_status prepare_loss(yki_device *device, const yki_kernel_desc *desc, c
     k->base.scratch = (size_t)losses * sizeof(double);
     yk_status status = yki_cuda_find(k, LOSSES, name, desc->in[0].dtype, true);
     if (status == YK_OK)
-        status = yki_cuda_find(k, SUM, sum, desc->in[0].dtype, true);
+        status = yki_cuda_find(k, SUM, sum, yki_accumulate_dtype(desc->in[0].dtype), true);
     return yki_cuda_prepared(k, status, kernel);
 }
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
+
+static bool supports_logits(const yki_device *device, const yki_kernel_desc *desc)
+{
+    return yki_cuda_is_real(desc->in[0].dtype) && yki_cuda_supports(device, desc);
+}
 
 static int64_t pixels_of(const yki_operand *logits)
 {
@@ -81,7 +86,7 @@ static yk_status run_cross_entropy(const yki_kernel *kernel, const yki_kernel_ar
                                            .mean = k->attrs.reduction == YK_LOSS_MEAN};
     return yki_cuda_launch(k, SUM, (yki_cuda_grid){1, 1, 1}, &sum, sizeof sum, run);
 }
-IMPLEMENTATION(cross_entropy, yki_cuda_supports_full, prepare_cross_entropy, run_cross_entropy, 0);
+IMPLEMENTATION(cross_entropy, supports_logits, prepare_cross_entropy, run_cross_entropy, 0);
 
 static yk_status prepare_cross_entropy_backward(yki_device *device, const yki_kernel_desc *desc,
                                                 yki_kernel **kernel)
@@ -101,7 +106,7 @@ static yk_status run_cross_entropy_backward(const yki_kernel *kernel, const yki_
     args.dlogits = yki_cuda_out(k, run, YKI_CROSS_ENTROPY_BACKWARD_DLOGITS);
     return yki_cuda_launch(k, LOSSES, yki_cuda_grid_of(args.rows * 32), &args, sizeof args, run);
 }
-IMPLEMENTATION(cross_entropy_backward, yki_cuda_supports_full, prepare_cross_entropy_backward,
+IMPLEMENTATION(cross_entropy_backward, supports_logits, prepare_cross_entropy_backward,
                run_cross_entropy_backward, 1);
 
 /* ---- losses over pairs of elements ----------------------------------------------------------- */

@@ -53,10 +53,25 @@ static bool is_mask(const yki_node *node, int input)
     return node->op == &yki_op_scaled_dot_product_attention && input == YKI_ATTENTION_MASK;
 }
 
+/* Whether an operator computes in f32 and reads 16 bits: autocast changes nothing else about it. */
+static bool widens(const yki_op *op)
+{
+    bool any = false;
+    for (int i = 0; i < op->in_count; i++)
+        any |= op->in[i].is_widened;
+    return any;
+}
+
 /* What autocast does to a node: activations in 16 bit, parameters and statistics as they were. */
 static yk_status demote(yki_node *node, yk_dtype low)
 {
     bool custom = node->op->custom != NULL;
+    if (widens(node->op)) {
+        for (int i = 0; i < node->in_count; i++)
+            if (node->op->in[i].is_widened)
+                node->in[i]->dtype = low;
+        return YK_OK;
+    }
     for (int i = 0; i < node->in_count; i++) {
         yk_value *in = node->in[i];
         bool is_activation = custom || is_mask(node, i) ? node->op->in[i].is_activation : true;

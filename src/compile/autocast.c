@@ -72,7 +72,7 @@ static yk_status cast_node(caster *c, yki_node *node)
      * which gives batch_norm a residual, comes after autocast.)
      */
     for (int i = 0; i < node->in_count; i++) {
-        if (!is_cast(c, node->in[i]))
+        if (!is_cast(c, node->in[i]) || node->op->in[i].is_widened)
             continue;
         node->in[i] = cast_to(c, node->in[i], node->op->in[i].is_activation ? wanted : YK_F32);
         if (!node->in[i])

@@ -136,6 +136,7 @@ typedef struct yki_op_input {
     bool is_optional;
     bool is_constant; /* to the gradient, whatever it is made of */
     bool is_mask;     /* an activation whose dtype follows the others' */
+    bool is_widened;  /* an activation that may have 16 bits where the operator computes in f32 */
 } yki_op_input;
 
 /* How operands of four dimensions are laid out, see compile/images.c. */

@@ -73,12 +73,13 @@ static yk_status expect_labels(const yki_node *node)
     bool is_alike = labels->ndim == logits->ndim && yki_same_dims(labels, logits);
     if (labels->ndim != logits->ndim || (yki_is_index(labels->dtype) && !is_alike))
         return expect_classes(node);
-    if (is_alike && labels->dtype == logits->dtype)
+    const yk_dtype expected = yki_accumulate_dtype(logits->dtype);
+    if (is_alike && labels->dtype == expected)
         return YK_OK;
     return yki_error(YK_ERROR_INVALID_SHAPE,
                      "labels that are probabilities have the logits' shape and dtype, %s %s, not "
                      "%s %s",
-                     yki_shape_text(logits, here, sizeof here), yk_dtype_name(logits->dtype),
+                     yki_shape_text(logits, here, sizeof here), yk_dtype_name(expected),
                      yki_shape_text(labels, there, sizeof there), yk_dtype_name(labels->dtype));
 }
 
@@ -88,9 +89,10 @@ static yk_status expect_class_weight(const yki_node *node)
     const yk_value *logits = node->in[YKI_CROSS_ENTROPY_LOGITS];
     const yk_value *weight = node->in[YKI_CROSS_ENTROPY_WEIGHT];
     YK_TRY(yki_expect_vector(node, YKI_CROSS_ENTROPY_WEIGHT, yki_cross_entropy_classes(node)));
-    if (weight && weight->dtype != logits->dtype)
+    const yk_dtype expected = yki_accumulate_dtype(logits->dtype);
+    if (weight && weight->dtype != expected)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "weight is %s, expected %s as the logits",
-                         yk_dtype_name(weight->dtype), yk_dtype_name(logits->dtype));
+                         yk_dtype_name(weight->dtype), yk_dtype_name(expected));
     return YK_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "graph/operators.def"
 
 #define ACTIVATION(number, operand, text) {.name = text, .is_activation = true},
+#define WIDENED(number, operand, text)    {.name = text, .is_activation = true, .is_widened = true},
 #define OPERAND(number, operand, text)    {.name = text},
 #define OPTIONAL(number, operand, text)   {.name = text, .is_optional = true},
 #define FURTHER(number, operand, text)    {.name = text, .is_activation = true, .is_optional = true},

@@ -12,6 +12,7 @@
 
 /* YKI_BATCH_NORM_X, ..., and how many there are: YKI_BATCH_NORM_INPUTS, YKI_BATCH_NORM_OUTPUTS. */
 #define ACTIVATION(number, operand, name) YKI_##number##_##operand,
+#define WIDENED(number, operand, name)    YKI_##number##_##operand,
 #define OPERAND(number, operand, name)    YKI_##number##_##operand,
 #define OPTIONAL(number, operand, name)   YKI_##number##_##operand,
 #define FURTHER(number, operand, name)    YKI_##number##_##operand,

@@ -125,8 +125,8 @@ YK_TEST(maxima)
 
 YK_TEST(losses)
 {
-    on_cuda(&family_cross_entropy, FULL);
-    on_cuda(&family_soft_cross_entropy, FULL);
+    on_cuda(&family_cross_entropy, ALL);
+    on_cuda(&family_soft_cross_entropy, ALL);
     on_cuda(&family_mse_loss, FULL);
     on_cuda(&family_smooth_l1_loss, FULL);
     on_cuda(&family_bce, FULL);

@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-/* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */
+/* ---- cross_entropy --------------------------------------------------------------------------- */
 
 static const conformance_case cross_entropy_cases[] = {
     {.x = {1, 2}},
@@ -38,6 +38,7 @@ static const conformance_case cross_entropy_cases[] = {
     {.x = {130, 50}, .ignored = 1, .weighted = true, .wide = true},
     {.x = {2, 21, 17, 19}, .ignored = 3, .wide = true},
     {.x = {3, 5, 70}, .classes = 70, .last = true, .ignored = 1, .wide = true},
+    {.x = {2, 100, 1100}, .ignored = 1},
 };
 
 /* With the labels given. */
@@ -77,6 +78,7 @@ static const conformance_case soft_cross_entropy_cases[] = {
     {.x = {2, 17, 5, 4}, .smoothing = 0.1},
     {.x = {2, 4, 6}, .weighted = true},
     {.x = {2, 33, 17, 19}, .weighted = true, .smoothing = 0.1, .sum = true},
+    {.x = {2, 70, 1030}, .weighted = true},
     {.x = {3, 9, 17}, .last = true, .weighted = true, .smoothing = 0.1},
 };
 

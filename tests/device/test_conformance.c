@@ -382,18 +382,24 @@ YK_TEST(ref_in_16_bit)
         on_ref_in_16_bit(&families_elementwise[i]);
 }
 
-/* ---- cross_entropy: never in 16 bit ---------------------------------------------------------- */
+/* ---- cross_entropy --------------------------------------------------------------------------- */
 
 YK_TEST(ref_cross_entropy)
 {
     on_ref(&family_cross_entropy);
     on_ref(&family_soft_cross_entropy);
+    on_ref_in_16_bit(&family_cross_entropy);
+    on_ref_in_16_bit(&family_soft_cross_entropy);
 }
 
 YK_TEST(cpu_cross_entropy)
 {
-    on_cpu(&family_cross_entropy);
-    on_cpu(&family_soft_cross_entropy);
+    const conformance_family *const losses[] = {&family_cross_entropy, &family_soft_cross_entropy};
+    for (int i = 0; i < 2; i++) {
+        on_cpu(losses[i]);
+        on_cpu_in_bf16(losses[i]);
+        on_cpu_in_f16(losses[i]);
+    }
 }
 
 /* ---- softmax, log_softmax, layer_norm, rms_norm: never in 16 bit ----------------------------- */
@@ -735,6 +741,7 @@ YK_TEST(sim)
         conformance_device(&families_elementwise[i], &sim_bf16);
     }
     conformance_device(&family_linear, &sim_bf16);
+    conformance_device(&family_cross_entropy, &sim_bf16);
     conformance_device(&family_batch_norm, &sim_bf16);
     conformance_device(&family_group_norm, &sim_bf16);
     conformance_device(&family_matmul, &sim_bf16);

@@ -23,16 +23,18 @@ DEVICE R target(const yki_cuda_cross_entropy_args &args, int64_t begin, int i, i
 }
 
 /* logits: of the first class. They are read once: the sum is relative to the largest one so far. */
-template <typename R> DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &args, const R *logits)
+template <typename T>
+DEVICE real_of<T> log_sum_exp(const yki_cuda_cross_entropy_args &args, const T *logits)
 {
+    typedef real_of<T> real;
     const int several = 4;
-    R largest = -INFINITY, sum = 0, logit[several];
+    real largest = -INFINITY, sum = 0, logit[several];
     for (int first = lane_number(); first < args.columns; first += several * WARP) {
-        R larger = largest;
+        real larger = largest;
 #pragma unroll
         for (int k = 0; k < several; k++) {
             const int i = first + k * WARP;
-            logit[k] = i < args.columns ? logits[i * args.apart] : (R)-INFINITY;
+            logit[k] = i < args.columns ? widen(logits[i * args.apart]) : (real)-INFINITY;
             larger = logit[k] > larger ? logit[k] : larger;
         }
         if (larger > largest)
@@ -43,7 +45,7 @@ template <typename R> DEVICE R log_sum_exp(const yki_cuda_cross_entropy_args &ar
             if (logit[k] != -INFINITY) /* largest may be -infinity too */
                 sum += exp(logit[k] - largest);
     }
-    const R all = warp_max(largest);
+    const real all = warp_max(largest);
     return all + log(warp_sum(sum * exp(largest - all)));
 }
 
@@ -66,19 +68,20 @@ DEVICE int label_of(const yki_cuda_cross_entropy_args &args, int64_t row)
 
 /* Adds this lane's classes to the loss, and in lane 0 the row's share of what a mean is divided by.
  */
-template <typename R>
+template <typename T>
 DEVICE void add_row(const yki_cuda_cross_entropy_args &args, int64_t row, double *loss,
                     double *total)
 {
+    typedef real_of<T> real;
     const int64_t begin = begin_of(args, row);
-    const R *logits = (const R *)args.logits + begin;
+    const T *logits = (const T *)args.logits + begin;
     const bool ignored = is_ignored(args, row);
     const int label = ignored ? 0 : label_of(args, row);
-    const R norm = log_sum_exp(args, logits);
+    const real norm = log_sum_exp(args, logits);
     const auto add_class = [&](int i) {
-        const R share = target<R>(args, begin, i, label);
+        const real share = target<real>(args, begin, i, label);
         if (share != 0) /* the other factor may be -infinity */
-            *loss -= share * (logits[i * args.apart] - norm);
+            *loss -= share * (widen(logits[i * args.apart]) - norm);
     };
     const bool one_hot = !args.shares && args.smoothing == 0;
     for (int i = lane_number(); i < args.columns && !ignored && !one_hot; i += WARP)
@@ -86,21 +89,21 @@ DEVICE void add_row(const yki_cuda_cross_entropy_args &args, int64_t row, double
     if (lane_number() != 0)
         return;
     if (args.log_sums)
-        ((R *)args.log_sums)[row] = norm;
+        ((real *)args.log_sums)[row] = norm;
     if (ignored)
         return;
     if (one_hot && label >= 0)
         add_class(label);
     const bool weighted = args.weight && !args.shares && label >= 0;
     *loss += label < 0 ? (double)NAN : 0;
-    *total += weighted ? (double)((const R *)args.weight)[label] : 1;
+    *total += weighted ? (double)((const real *)args.weight)[label] : 1;
 }
 
-template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_args &args)
+template <typename T> DEVICE void cross_entropy(const yki_cuda_cross_entropy_args &args)
 {
     double loss = 0, total = 0;
     for (int64_t row = row_of_warp(); row < args.rows; row += (int64_t)gridDim.x * WARPS)
-        add_row<R>(args, row, &loss, &total);
+        add_row<T>(args, row, &loss, &total);
     loss = block_sum(loss);
     __syncthreads();
     total = block_sum(total);
@@ -109,8 +112,7 @@ template <typename R> DEVICE void cross_entropy(const yki_cuda_cross_entropy_arg
     args.losses[blockIdx.x] = loss;
     args.losses[gridDim.x + blockIdx.x] = total;
 }
-KERNEL(cross_entropy_f32, yki_cuda_cross_entropy_args, cross_entropy<float>)
-KERNEL(cross_entropy_f64, yki_cuda_cross_entropy_args, cross_entropy<double>)
+SCALAR_KERNELS(cross_entropy, yki_cuda_cross_entropy_args, cross_entropy)
 
 template <typename R> DEVICE void cross_entropy_sum(const yki_cuda_cross_entropy_sum_args &args)
 {
@@ -131,32 +133,32 @@ template <typename R> DEVICE void cross_entropy_sum(const yki_cuda_cross_entropy
 KERNEL(cross_entropy_sum_f32, yki_cuda_cross_entropy_sum_args, cross_entropy_sum<float>)
 KERNEL(cross_entropy_sum_f64, yki_cuda_cross_entropy_sum_args, cross_entropy_sum<double>)
 
-template <typename R> DEVICE void cross_entropy_backward(const yki_cuda_cross_entropy_args &args)
+template <typename T> DEVICE void cross_entropy_backward(const yki_cuda_cross_entropy_args &args)
 {
-    int64_t row = thread_number() / WARP;
+    typedef real_of<T> real;
+    int64_t row = row_of_warp();
     if (row >= args.rows)
         return;
     const int64_t begin = begin_of(args, row);
-    const R *logits = (const R *)args.logits + begin, norm = ((const R *)args.log_sums)[row];
-    R *dlogits = (R *)args.dlogits + begin;
+    const T *logits = (const T *)args.logits + begin;
+    T *dlogits = (T *)args.dlogits + begin;
+    const real norm = ((const real *)args.log_sums)[row];
     const bool ignored = is_ignored(args, row);
     const int label = args.shares ? 0 : (int)index_at(args.labels, args.wide, row);
-    const int lane = (int)threadIdx.x % WARP;
-    R factor = *(const R *)args.dloss;
+    real factor = *(const real *)args.dloss;
     if (args.total) /* 0 if no row counts */
-        factor *= (R)(1 / (double)*(const R *)args.total);
-    R sum = 0;
-    for (int i = lane; i < args.columns; i += WARP)
-        sum += target<R>(args, begin, i, label);
+        factor *= (real)(1 / (double)*(const real *)args.total);
+    real sum = 0;
+    for (int i = lane_number(); i < args.columns; i += WARP)
+        sum += target<real>(args, begin, i, label);
     sum = warp_sum(sum);
-    for (int i = lane; i < args.columns; i += WARP) {
-        const R share = exp(logits[i * args.apart] - norm);
-        const R excess = sum * share - target<R>(args, begin, i, label);
-        dlogits[i * args.apart] = ignored ? (R)0 : excess * factor;
+    for (int i = lane_number(); i < args.columns; i += WARP) {
+        const real share = exp(widen(logits[i * args.apart]) - norm);
+        const real excess = sum * share - target<real>(args, begin, i, label);
+        dlogits[i * args.apart] = narrow<T>(ignored ? (real)0 : excess * factor);
     }
 }
-KERNEL(cross_entropy_backward_f32, yki_cuda_cross_entropy_args, cross_entropy_backward<float>)
-KERNEL(cross_entropy_backward_f64, yki_cuda_cross_entropy_args, cross_entropy_backward<double>)
+SCALAR_KERNELS(cross_entropy_backward, yki_cuda_cross_entropy_args, cross_entropy_backward)
 
 /* ---- losses over pairs of elements ----------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /*
- * cross_entropy of f32 logits: of samples (N, C), in rows, and of pixels (N, C, ...), in vectors of
+ * cross_entropy in f32: of samples (N, C), in rows, and of pixels (N, C, ...), in vectors of
  * pixels, with labels that are classes or probabilities. With smoothing s and a weight of each
  * class the target of a row, a sample or a pixel, is ((1 - s) * labels + s / C) * weight, where a
  * class counts as one-hot, and 0 if it is ignored. Samples are divided among the threads, and
@@ -8,7 +8,8 @@
  *
  * Strips of blocked images are turned, so that the pixels of a class are next to each other while
  * they are in the cache. So are samples of few classes, which are as the pixels of one image: a row
- * would be shorter than what its sum and its logarithm take.
+ * would be shorter than what its sum and its logarithm take. Of logits of 16 bits a thread widens
+ * what it takes at a time, and narrows its gradient.
  */
 #include <math.h>
 #include <string.h>
@@ -16,12 +17,15 @@
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
+#include "tensor/convert16.h"
 #include "tensor/element.h"
 
 enum {
     STRIP = 1024,
     TURNED_STRIP = 128, /* pixels */
-    FEW_CLASSES = 32
+    LEAST_STRIP = 64,
+    FEW_CLASSES = 32,
+    MOST_WIDENED = 1 << 16 /* numbers of a strip that is widened, if it has LEAST_STRIP pixels */
 };
 
 typedef struct loss {
@@ -29,6 +33,7 @@ typedef struct loss {
     const yki_cpu_loops *loops;
     int64_t batch, classes, pixels, sample_pixels; /* pixels: of an image */
     int64_t strip, strips;                         /* pixels of a strip, and strips of an image */
+    yk_dtype dtype;                                /* of logits and their gradient */
     bool turned, in_rows;  /* images are blocked, or pixels are samples of few classes in rows */
     int64_t padded, block; /* classes with padding, and numbers of a pixel next to each other */
     int64_t ignored;       /* of int64 labels, as narrow_labels() makes them */
@@ -48,9 +53,14 @@ typedef struct operands {
     const float *weights; /* (C), or NULL: 1 */
 } operands;
 
+static bool is_in(const yki_operand *operand, yk_dtype dtype, yki_layout layout)
+{
+    return operand->dtype == dtype && operand->layout == layout;
+}
+
 static bool is_f32(const yki_operand *operand, yki_layout layout)
 {
-    return operand->dtype == YK_F32 && operand->layout == layout;
+    return is_in(operand, YK_F32, layout);
 }
 
 static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
@@ -59,21 +69,39 @@ static bool loss_supports(const yki_device *device, const yki_kernel_desc *desc)
     const yki_operand *logits = &desc->in[0], *labels = &desc->in[1];
     yki_layout layout = logits->layout;
     bool soft = labels->ndim == logits->ndim;
-    bool good =
-        is_f32(logits, layout) && (layout == YKI_PLAIN || logits->dims[2] * logits->dims[3] > 1);
+    bool good = logits->dtype == YK_F32 || logits->dtype == YK_BF16 || logits->dtype == YK_F16;
+    good = good && (layout == YKI_PLAIN || logits->dims[2] * logits->dims[3] > 1);
     good = good && (soft ? is_f32(labels, layout)
                          : yki_is_index(labels->dtype) && labels->layout == YKI_PLAIN);
     for (int i = 2; i < desc->in_count; i++)
         good = good && (!yki_has_in(desc, i) || is_f32(&desc->in[i], YKI_PLAIN));
+    if (desc->op == &yki_op_cross_entropy_backward)
+        return good && is_in(&desc->out[0], logits->dtype, layout);
     for (int i = 0; i < desc->out_count; i++)
-        good =
-            good && (!yki_has_out(desc, i) ||
-                     is_f32(&desc->out[i], desc->out[i].ndim == logits->ndim ? layout : YKI_PLAIN));
+        good = good && (!yki_has_out(desc, i) || is_f32(&desc->out[i], YKI_PLAIN));
     return good;
 }
 
-/* What a thread keeps of a strip. */
+/* What a thread keeps of a strip that is turned, and before it what it has widened. */
 typedef enum room { LOGITS, LABELS, RESULTS, ROOMS } room;
+
+static int64_t room_numbers(const loss *k)
+{
+    return k->turned ? k->classes * TURNED_STRIP : 0;
+}
+
+/* Of a strip, or of a sample. */
+static int64_t widened_numbers(const loss *k)
+{
+    if (k->dtype == YK_F32)
+        return 0;
+    return k->pixels > 1 ? k->padded * k->strip : (k->classes + 15) / 16 * 16;
+}
+
+static size_t rooms_bytes(const loss *k)
+{
+    return (size_t)(widened_numbers(k) + ROOMS * room_numbers(k)) * sizeof(float);
+}
 
 /* Of each sample or strip. */
 static size_t sums_bytes(const loss *k)
@@ -91,6 +119,7 @@ static size_t labels_bytes(const loss *k)
 /* What is taken at a time, and of which images. */
 static void set_shape(loss *k, const yki_device *device, const yki_operand *logits)
 {
+    k->dtype = logits->dtype;
     k->batch = logits->dims[0];
     k->classes = logits->dims[1];
     k->pixels = 1;
@@ -108,6 +137,9 @@ static void set_shape(loss *k, const yki_device *device, const yki_operand *logi
         k->batch = 1;
     }
     k->strip = k->turned ? TURNED_STRIP : STRIP;
+    while (!k->turned && k->dtype != YK_F32 && k->strip > LEAST_STRIP &&
+           k->strip * k->classes > MOST_WIDENED)
+        k->strip /= 2;
     k->strips = (k->pixels + k->strip - 1) / k->strip;
 }
 
@@ -134,10 +166,7 @@ static yk_status loss_prepare(yki_device *device, const yki_kernel_desc *desc, y
     k->weighted = yki_has_in(desc, is_backward ? (int)YKI_CROSS_ENTROPY_BACKWARD_WEIGHT
                                                : (int)YKI_CROSS_ENTROPY_WEIGHT);
     k->divides = is_backward && yki_has_in(desc, YKI_CROSS_ENTROPY_BACKWARD_TOTAL);
-    k->base.scratch =
-        sums_bytes(k) + labels_bytes(k) +
-        (k->turned ? (size_t)k->team * sizeof(float) * ROOMS * (size_t)(k->classes * TURNED_STRIP)
-                   : 0);
+    k->base.scratch = sums_bytes(k) + labels_bytes(k) + (size_t)k->team * rooms_bytes(k);
     *kernel = &k->base;
     return YK_OK;
 }
@@ -265,8 +294,10 @@ static void sample_slopes(const loss *k, const operands *o, int64_t n, const flo
 
 static yki_pixel_loss pixels_of(const loss *k, const operands *o)
 {
+    const int64_t labels = k->turned ? TURNED_STRIP : k->pixels;
     yki_pixel_loss p = {.classes = k->classes,
-                        .pixels = k->turned ? TURNED_STRIP : k->pixels,
+                        .pixels = k->dtype == YK_F32 ? labels : k->strip,
+                        .label_pixels = labels,
                         .weights = o->weights,
                         .smoothing = k->smoothing,
                         .soft = k->soft,
@@ -289,16 +320,63 @@ static strip strip_at(const loss *k, int64_t number)
                    left < k->strip ? left : k->strip};
 }
 
-/* Where a thread keeps turned strips. */
-static float *room_of(const loss *k, const yki_kernel_args *run, room which)
+/* What the calling thread has widened. */
+static float *widened_of(const loss *k, const yki_kernel_args *run)
 {
-    float *rooms = (float *)(void *)((char *)run->scratch + sums_bytes(k) + labels_bytes(k));
-    return rooms + (omp_get_thread_num() * ROOMS + which) * k->classes * TURNED_STRIP;
+    char *rooms = (char *)run->scratch + sums_bytes(k) + labels_bytes(k);
+    return (float *)(void *)(rooms + (size_t)omp_get_thread_num() * rooms_bytes(k));
 }
 
-/* What lies at x as rows of pixels. */
+/* Where it keeps turned strips. */
+static float *room_of(const loss *k, const yki_kernel_args *run, room which)
+{
+    return widened_of(k, run) + widened_numbers(k) + which * room_numbers(k);
+}
+
+/* How a strip lies in memory: in pieces, of which the first begins at strip.at. */
+typedef struct pieces {
+    int64_t count, numbers, apart, own_apart; /* own_apart: where it has been widened */
+} pieces;
+
+static pieces pieces_of(const loss *k, const strip *s)
+{
+    if (k->in_rows || k->pixels == 1)
+        return (pieces){1, s->count * k->classes, 0, 0};
+    return (pieces){k->padded / k->block, s->count * k->block, k->pixels * k->block,
+                    k->strip * k->block};
+}
+
+/* A strip of logits in f32: where they are, or widened. */
+static const float *widen(const loss *k, const yki_kernel_args *run, const void *x, const strip *s)
+{
+    const pieces p = pieces_of(k, s);
+    float *wide = widened_of(k, run);
+    if (k->dtype == YK_F32)
+        return (const float *)x + s->at;
+    for (int64_t i = 0; i < p.count; i++)
+        yki_widen16(wide + i * p.own_apart, (const uint16_t *)x + s->at + i * p.apart, k->dtype,
+                    (size_t)p.numbers);
+    return wide;
+}
+
+/* Where a strip of the gradient is made; narrow() then takes it to dlogits. */
+static float *slopes_of(const loss *k, const yki_kernel_args *run, void *dlogits, const strip *s)
+{
+    return k->dtype == YK_F32 ? (float *)dlogits + s->at : widened_of(k, run);
+}
+
+static void narrow(const loss *k, const yki_kernel_args *run, void *dlogits, const strip *s)
+{
+    const pieces p = pieces_of(k, s);
+    const float *wide = widened_of(k, run);
+    for (int64_t i = 0; k->dtype != YK_F32 && i < p.count; i++)
+        yki_narrow16((uint16_t *)dlogits + s->at + i * p.apart, wide + i * p.own_apart, k->dtype,
+                     (size_t)p.numbers);
+}
+
+/* What lies at x as rows of pixels; pixels: from one block of channels to the next. */
 static const float *turned(const loss *k, const yki_kernel_args *run, room which, const float *x,
-                           int64_t count)
+                           int64_t pixels, int64_t count)
 {
     if (!k->turned)
         return x;
@@ -313,12 +391,12 @@ static const float *turned(const loss *k, const yki_kernel_args *run, room which
     if (k->in_rows)
         k->loops->turn(&of_rows, x, rows);
     else
-        k->loops->unblock(x, k->classes, k->pixels, count, rows, TURNED_STRIP);
+        k->loops->unblock(x, k->classes, pixels, count, rows, TURNED_STRIP);
     return rows;
 }
 
 /* From rows of pixels to where x is. */
-static void turn_back(const loss *k, const float *rows, int64_t count, float *x)
+static void turn_back(const loss *k, const float *rows, int64_t pixels, int64_t count, float *x)
 {
     const yki_turn of_classes = {.x_count = count,
                                  .y_count = k->classes,
@@ -330,37 +408,45 @@ static void turn_back(const loss *k, const float *rows, int64_t count, float *x)
     if (k->in_rows)
         k->loops->turn(&of_classes, rows, x);
     else
-        k->loops->block(rows, TURNED_STRIP, k->classes, k->pixels, count, x);
+        k->loops->block(rows, TURNED_STRIP, k->classes, pixels, count, x);
 }
 
-static const void *labels_of(const loss *k, const yki_kernel_args *run, const operands *o, strip s)
+static const void *labels_of(const loss *k, const yki_kernel_args *run, const operands *o,
+                             const strip *s)
 {
     if (!k->soft)
-        return (const int32_t *)o->labels + s.label;
-    return turned(k, run, LABELS, (const float *)o->labels + s.at, s.count);
+        return (const int32_t *)o->labels + s->label;
+    return turned(k, run, LABELS, (const float *)o->labels + s->at, k->pixels, s->count);
+}
+
+/* From one class of a strip's numbers in f32, or block of them, to the next. */
+static int64_t pixels_apart(const loss *k)
+{
+    return k->dtype == YK_F32 ? k->pixels : k->strip;
 }
 
 static void strip_losses(const loss *k, const yki_kernel_args *run, const operands *o,
                          const yki_pixel_loss *pixels, strip s, yki_pixel_sums *sums)
 {
-    const float *logits = (const float *)run->in[YKI_CROSS_ENTROPY_LOGITS] + s.at;
+    const float *logits = widen(k, run, run->in[YKI_CROSS_ENTROPY_LOGITS], &s);
     float *log_sums =
         k->keep_log_sums ? (float *)run->out[YKI_CROSS_ENTROPY_LOG_SUMS] + s.label : NULL;
-    k->loops->pixel_losses(pixels, turned(k, run, LOGITS, logits, s.count), labels_of(k, run, o, s),
-                           log_sums, s.count, sums);
+    k->loops->pixel_losses(pixels, turned(k, run, LOGITS, logits, pixels_apart(k), s.count),
+                           labels_of(k, run, o, &s), log_sums, s.count, sums);
 }
 
 static void strip_slopes(const loss *k, const yki_kernel_args *run, const operands *o,
                          const yki_pixel_loss *pixels, strip s, float factor)
 {
-    const float *logits = (const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS] + s.at,
+    const float *logits = widen(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS], &s),
                 *log_sums = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS];
-    float *dlogits = (float *)run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS] + s.at;
-    float *rows = k->turned ? room_of(k, run, RESULTS) : dlogits;
-    k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, logits, s.count), log_sums + s.label,
-                           labels_of(k, run, o, s), rows, factor, s.count);
-    if (rows != dlogits)
-        turn_back(k, rows, s.count, dlogits);
+    float *slopes = slopes_of(k, run, run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS], &s);
+    float *rows = k->turned ? room_of(k, run, RESULTS) : slopes;
+    k->loops->pixel_slopes(pixels, turned(k, run, LOGITS, logits, pixels_apart(k), s.count),
+                           log_sums + s.label, labels_of(k, run, o, &s), rows, factor, s.count);
+    if (rows != slopes)
+        turn_back(k, rows, pixels_apart(k), s.count, slopes);
+    narrow(k, run, run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS], &s);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -368,23 +454,24 @@ static void strip_slopes(const loss *k, const yki_kernel_args *run, const operan
 static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
-    const float *logits = run->in[YKI_CROSS_ENTROPY_LOGITS]; /* (N, C, ...) */
     const void *labels = run->in[YKI_CROSS_ENTROPY_LABELS];
     YK_TRY(check_labels(k, labels));
     const operands o = {narrow_labels(k, run, labels),
                         k->weighted ? run->in[YKI_CROSS_ENTROPY_WEIGHT] : NULL};
-    float *log_sums = k->keep_log_sums ? run->out[YKI_CROSS_ENTROPY_LOG_SUMS] : NULL; /* (N, ...) */
+    float *log_sums = k->keep_log_sums ? run->out[YKI_CROSS_ENTROPY_LOG_SUMS] : NULL;
     const yki_pixel_loss pixels = pixels_of(k, &o);
     yki_pixel_sums *sums = run->scratch, all = {0, 0};
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
         sums[i] = (yki_pixel_sums){0, 0};
-        if (k->pixels > 1)
+        if (k->pixels > 1) {
             strip_losses(k, run, &o, &pixels, s, &sums[i]);
-        else
-            sums[i] = (yki_pixel_sums){sample_loss(k, &o, logits + s.at, i, log_sums),
-                                       share_of_mean(k, &o, i)};
+            continue;
+        }
+        const float *logits = widen(k, run, run->in[YKI_CROSS_ENTROPY_LOGITS], &s);
+        sums[i] =
+            (yki_pixel_sums){sample_loss(k, &o, logits, i, log_sums), share_of_mean(k, &o, i)};
     }
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         all.losses += sums[i].losses;
@@ -400,22 +487,24 @@ static yk_status cross_entropy(const yki_kernel *kernel, const yki_kernel_args *
 static yk_status cross_entropy_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const loss *k = (const loss *)kernel;
-    const float *logits = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS], /* (N, C, ...) */
-        *log_sums = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS];     /* (N, ...) */
+    const float *log_sums = run->in[YKI_CROSS_ENTROPY_BACKWARD_LOG_SUMS];
+    void *dlogits = run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS];
     const operands o = {narrow_labels(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LABELS]),
                         k->weighted ? run->in[YKI_CROSS_ENTROPY_BACKWARD_WEIGHT] : NULL};
     const yki_pixel_loss pixels = pixels_of(k, &o);
-    float *dlogits = run->out[YKI_CROSS_ENTROPY_BACKWARD_DLOGITS]; /* (N, C, ...) */
     float factor = *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_DLOSS];
     if (k->divides)
         factor /= *(const float *)run->in[YKI_CROSS_ENTROPY_BACKWARD_TOTAL];
 #pragma omp parallel for num_threads(k->team) if (k->team > 1)
     for (int64_t i = 0; i < k->batch * k->strips; i++) {
         strip s = strip_at(k, i);
-        if (k->pixels > 1)
+        if (k->pixels > 1) {
             strip_slopes(k, run, &o, &pixels, s, factor);
-        else
-            sample_slopes(k, &o, i, logits + s.at, log_sums[i], factor, dlogits + s.at);
+            continue;
+        }
+        const float *logits = widen(k, run, run->in[YKI_CROSS_ENTROPY_BACKWARD_LOGITS], &s);
+        sample_slopes(k, &o, i, logits, log_sums[i], factor, slopes_of(k, run, dlogits, &s));
+        narrow(k, run, dlogits, &s);
     }
     return YK_OK;
 }

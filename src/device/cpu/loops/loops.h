@@ -357,7 +357,8 @@ typedef struct yki_row_targets {
 
 /* cross_entropy of logits whose classes are planes of an image. */
 typedef struct yki_pixel_loss {
-    int64_t classes, pixels; /* pixels: from one class of a pixel to the next */
+    int64_t classes, pixels; /* pixels: from one class of a pixel to the next ... */
+    int64_t label_pixels;    /* ... and of labels that are probabilities */
     const float *weights;    /* (classes), or NULL: 1 */
     float weight_sum, smoothing;
     bool soft;       /* labels are probabilities, shaped like the logits, not classes */

@@ -151,7 +151,7 @@ YKI_FORCE_INLINE void measure_pixels(const yki_pixel_loss *k, const float *logit
         yki_pack x = load_up_to(logits, c * k->pixels, count), label = x;
         const float weight = k->weights ? k->weights[c] : 1;
         if (labels)
-            label = load_up_to(labels, c * k->pixels, count);
+            label = load_up_to(labels, c * k->label_pixels, count);
         for (int j = 0; j < 2; j++) {
             const yki_lanes zero = {0};
             x.v[j] -= largest.v[j];
@@ -269,12 +269,12 @@ YKI_FORCE_INLINE void soft_slopes(const yki_pixel_loss *k, const float *logits,
     const yki_pack sums = load_up_to(log_sums, 0, count);
     yki_pack total = {{{0}}};
     for (int64_t c = 0; c < k->classes; c++) {
-        const yki_pack label = load_up_to(labels, c * k->pixels, count);
+        const yki_pack label = load_up_to(labels, c * k->label_pixels, count);
         for (int j = 0; j < 2; j++)
             total.v[j] += soft_target(k, c, label.v[j]);
     }
     for (int64_t c = 0; c < k->classes; c++) {
-        const yki_pack label = load_up_to(labels, c * k->pixels, count);
+        const yki_pack label = load_up_to(labels, c * k->label_pixels, count);
         yki_pack p = shares_of_class(k, logits, c, &sums, count);
         for (int j = 0; j < 2; j++)
             p.v[j] = (total.v[j] * p.v[j] - soft_target(k, c, label.v[j])) * factor;
