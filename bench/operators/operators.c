@@ -31,6 +31,10 @@ static const char usage[] = "usage: operators THREADS\n";
 /* What autocast does: activations in 16 bits. */
 static void lower(yki_node *node, yk_dtype dtype)
 {
+    if (node->op->in[0].is_widened) { /* and nothing else of it has 16 bits */
+        node->in[0]->dtype = dtype;
+        return;
+    }
     for (int i = 0; i < node->in_count; i++)
         if (node->in[i] && node->in[i]->kind == YKI_INPUT && node->in[i]->dtype == YK_F32)
             node->in[i]->dtype = dtype;
