@@ -153,8 +153,9 @@ YK_TEST(operators_flash_attention)
 YK_TEST(every_operator_is_in_a_case)
 {
     static const operators_case *const all[] = {
-        &broadcasts, &choices,      &norms,    &pools,     &moves,     &rows,           &maxima,
-        &losses,     &convolutions, &matrices, &recurrent, &attention, &flash_attention};
+        &broadcasts, &choices,   &norms,           &pools,          &moves,
+        &rows,       &maxima,    &cross_entropies, &losses,         &convolutions,
+        &matrices,   &recurrent, &attention,       &flash_attention};
     bool seen[YKI_OPERATORS] = {false};
     for (int i = 0; i < FAMILIES_ELEMENTWISE; i++)
         conformance_mark(&families_elementwise[i], seen);
