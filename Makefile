@@ -69,7 +69,7 @@ debug: ## build for a debugger, in build-debug/
 
 .PHONY: asan tsan
 asan tsan: ## every test under AddressSanitizer + UBSan, or under ThreadSanitizer; T=REGEX too
-	@scripts/install-deps build test
+	@scripts/install-deps build test $@
 	$(call cmake_build,$@,all)
 	$(call run_tests,$@)
 

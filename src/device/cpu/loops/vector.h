@@ -328,12 +328,13 @@ YKI_FORCE_INLINE void yki_store(void *memory, int64_t element, yki_pack x, yk_dt
     *(yki_lanes_at *)(to + YKI_WIDTH) = x.v[1];
 }
 
-#if defined(__AVX512F__) && YKI_WIDTH == 16
+/* ThreadSanitizer does not see stores past the caches. */
+#if defined(__AVX512F__) && YKI_WIDTH == 16 && !defined(__SANITIZE_THREAD__)
 YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 {
     _mm512_stream_ps(to, (__m512)x);
 }
-#elif defined(__AVX__) && YKI_WIDTH == 8
+#elif defined(__AVX__) && YKI_WIDTH == 8 && !defined(__SANITIZE_THREAD__)
 YKI_FORCE_INLINE void yki_stream_lanes(float *to, yki_lanes x)
 {
     _mm256_stream_ps(to, (__m256)x);

@@ -47,6 +47,16 @@ YKI_FORCE_INLINE void yki_vec_store(void *data, int64_t at, yki_vec a, yk_dtype 
     _mm256_storeu_si256((__m256i_u *)((uint16_t *)data + at), halves);
 }
 
+/* Past the caches, to the address of a line. ThreadSanitizer does not see such stores. */
+YKI_FORCE_INLINE void yki_vec_stream(float *to, yki_vec a)
+{
+#if defined(__SANITIZE_THREAD__)
+    _mm512_storeu_ps(to, a);
+#else
+    _mm512_stream_ps(to, a);
+#endif
+}
+
 /* The offsets of 16 numbers that are `lane` apart, for gathers and scatters. */
 YKI_FORCE_INLINE __m512i yki_lanes_apart(int64_t lane)
 {

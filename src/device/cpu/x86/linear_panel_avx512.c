@@ -133,7 +133,7 @@ YKI_FORCE_INLINE void outer_block(int rows, const float *a, const float *b, floa
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < LINES; v++) {
             if (stream)
-                _mm512_stream_ps(c + r * row + v * LANES, sum[r][v]);
+                yki_vec_stream(c + r * row + v * LANES, sum[r][v]);
             else
                 _mm512_storeu_ps(c + r * row + v * LANES, sum[r][v]);
         }

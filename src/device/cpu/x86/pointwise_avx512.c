@@ -57,7 +57,7 @@ YKI_FORCE_INLINE void set_vector(row_sums *sums, int v, int vectors, bool half, 
 YKI_FORCE_INLINE void store(float *to, yki_vec vector, bool stream)
 {
     if (stream)
-        _mm512_stream_ps(to, vector);
+        yki_vec_stream(to, vector);
     else
         _mm512_storeu_ps(to, vector);
 }

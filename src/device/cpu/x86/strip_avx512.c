@@ -62,7 +62,7 @@ void yki_strip_read(const yki_strip *strip, const yki_strip_image *image, int32_
 YKI_FORCE_INLINE void put(float *to, __m512 result, bool stream)
 {
     if (stream)
-        _mm512_stream_ps(to, result);
+        yki_vec_stream(to, result);
     else
         _mm512_storeu_ps(to, result);
 }

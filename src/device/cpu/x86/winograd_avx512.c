@@ -152,7 +152,7 @@ YKI_FORCE_INLINE void write_tile(const place *p, const float *sums, int64_t stri
             if (!(p->columns_in >> c & 1))
                 continue;
             if (stream)
-                _mm512_stream_ps((float *)(uintptr_t)p->data + at, row[c]);
+                yki_vec_stream((float *)(uintptr_t)p->data + at, row[c]);
             else
                 yki_vec_store((void *)(uintptr_t)p->data, at, row[c], dtype);
         }
