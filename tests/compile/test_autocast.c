@@ -359,3 +359,21 @@ YK_TEST(masks_follow_what_they_mask)
     assert_int_equal(YK_BF16, yk_value_dtype(filled));
     yk_graph_destroy(graph);
 }
+
+/* It widens them itself, so there is no copy of them in f32. */
+YK_TEST(cross_entropy_reads_logits_of_16_bits)
+{
+    yk_graph *graph = yk_graph_create();
+    yk_value *x = yk_input(graph, "x", YK_F32, 2, (int64_t[]){YK_BATCH, 8});
+    yk_value *shares = yk_input(graph, "shares", YK_F32, 2, (int64_t[]){YK_BATCH, CLASSES});
+    yk_value *logits = yk_nn_linear(x, "fc", CLASSES);
+    yk_value *loss = yk_cross_entropy(logits, shares, NULL);
+    const yki_outputs none = {.count = 0};
+    assert_ok(yki_graph_autocast(graph, YK_BF16, NULL, &none));
+    assert_ptr_equal(loss->producer->in[YKI_CROSS_ENTROPY_LOGITS], logits);
+    assert_int_equal(YK_BF16, yk_value_dtype(logits));
+    assert_ptr_equal(loss->producer->in[YKI_CROSS_ENTROPY_LABELS], shares);
+    assert_int_equal(YK_F32, yk_value_dtype(shares));
+    assert_int_equal(YK_F32, yk_value_dtype(loss));
+    yk_graph_destroy(graph);
+}
