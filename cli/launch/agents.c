@@ -104,7 +104,7 @@ void cli_agent_describe_loss(const cli_agent_record *agent, char *words, size_t 
              agent->host, ranks, agent->pid);
 }
 
-/* Each launcher that may be lost listens at a port of its own; see rendezvous.c. */
+/* Every launcher that may be lost listens on its own port; see rendezvous.c. */
 void cli_agent_ask(cli_agent_record *agent)
 {
     if (!agent->ended && agent->standby_port > 0)

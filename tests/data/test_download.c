@@ -244,14 +244,22 @@ static void need_server(void)
         skip_because("no python3 to serve files");
 }
 
-YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
+/* The port of a server that is to be asked for CIFAR-10. */
+static int choose_server(void)
 {
-    char archive[512], url[128], output[256];
-    const char *folder = prepare(archive, false);
+    char url[128];
     need_server();
     int port = yk_test_free_port();
     snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
     setenv("YOKE_CIFAR10_URL", url, 1);
+    return port;
+}
+
+YK_TEST(downloads_over_http_even_if_the_server_cannot_resume)
+{
+    char archive[512], output[256];
+    const char *folder = prepare(archive, false);
+    int port = choose_server();
     yk_test_command(output, sizeof output,
                     "mkdir -p %s/cache/yoke/cifar10.part && printf stale > "
                     "%s/cache/yoke/cifar10.part/cifar-10-python.tar.gz",
@@ -281,12 +289,9 @@ YK_TEST(promise_31_a_download_without_an_end_is_given_up)
         LIMIT = 1 << 30,
         ALMOST = LIMIT - 100000
     }; /* what has come so far takes no disk space */
-    char archive[512], url[128], output[256], script[1024], path[512];
+    char archive[512], output[256], script[1024], path[512];
     const char *folder = prepare(archive, false);
-    need_server();
-    int port = yk_test_free_port();
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/archive.tar.gz", port);
-    setenv("YOKE_CIFAR10_URL", url, 1);
+    int port = choose_server();
     yk_test_command(output, sizeof output,
                     "cd %s && mkdir -p cache/yoke/cifar10.part && truncate -s %d "
                     "cache/yoke/cifar10.part/cifar-10-python.tar.gz",

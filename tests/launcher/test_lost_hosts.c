@@ -236,7 +236,7 @@ YK_TEST(the_next_host_takes_over_a_lost_rendezvous)
     assert_job_ends(&agents[order[2]], 20, 128 + SIGTERM);
 }
 
-/* Their host answers that no launcher runs there any more, so nobody else can continue. */
+/* Their host answers that these launchers have ended, so no other host can continue the job. */
 YK_TEST(a_job_continues_although_most_launchers_are_killed_at_once)
 {
     static const char *const options =

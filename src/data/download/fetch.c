@@ -126,7 +126,7 @@ yk_status yki_fetch(const char *url, const char *path, const yk_download_options
         code = transfer(url, fd, 0, options, reason);
     }
     yk_status status = YK_OK;
-    if (code == CURLE_FILESIZE_EXCEEDED && ftruncate(fd, 0)) /* nothing to go on from */
+    if (code == CURLE_FILESIZE_EXCEEDED && ftruncate(fd, 0)) /* so that nothing is resumed */
         unlink(path);
     if (code == CURLE_WRITE_ERROR)
         status = yki_error(YK_ERROR_IO, "%s: %s", path, reason);
