@@ -206,11 +206,6 @@ static yk_value *converted(yk_value *x, const yki_op *op)
     return y;
 }
 
-yk_value *build(yk_graph *graph, const problem *p)
-{
-    const bool has_indices = strcmp(p->name, "embedding") == 0;
-    yk_value *x = input(graph, "x", has_indices ? YK_I32 : YK_F32, &p->x);
-    const int64_t *o = p->other.dims;
 #define OPERATOR(of, call)                                                                         \
     if (strcmp(p->name, of) == 0)                                                                  \
     return call
@@ -218,6 +213,11 @@ yk_value *build(yk_graph *graph, const problem *p)
 #define TARGET     input(graph, "target", YK_F32, &p->x)
 #define PAIR(a, b) ((yk_value *[]){a, b})
 #define POS_WEIGHT yk_buffer(graph, "pos_weight", YK_F32, 1, &p->x.dims[1], YK_INIT_ONES)
+
+/* Of elements, and of their order and sums; NULL of any other name. */
+static yk_value *build_of_elements(yk_graph *graph, yk_value *x, const problem *p)
+{
+    const int64_t *o = p->other.dims;
     OPERATOR("relu", yk_relu(x));
     OPERATOR("relu6", yk_relu6(x));
     OPERATOR("gelu", yk_gelu(x));
@@ -250,6 +250,17 @@ yk_value *build(yk_graph *graph, const problem *p)
     OPERATOR("sum", yki_emit(&yki_op_sum, &(yki_attrs){.dim = o[0]}, &x));
     OPERATOR("amax", yki_emit(&yki_op_amax, &(yki_attrs){.dim = o[0]}, &x));
     OPERATOR("mean_all", yk_reduce_loss(x, YK_LOSS_MEAN));
+    return NULL;
+}
+
+yk_value *build(yk_graph *graph, const problem *p)
+{
+    const bool has_indices = strcmp(p->name, "embedding") == 0;
+    yk_value *x = input(graph, "x", has_indices ? YK_I32 : YK_F32, &p->x);
+    const int64_t *o = p->other.dims;
+    yk_value *of_elements = build_of_elements(graph, x, p);
+    if (of_elements)
+        return of_elements;
     OPERATOR("embedding", yk_embedding(x, parameter(graph, "weight", &p->other)));
     OPERATOR("take_along_dim", yk_take_along_dim(x, input(graph, "index", YK_I32, &p->other), 1));
     OPERATOR("linear", linear(x, p));
