@@ -212,7 +212,7 @@ YK_TEST(promise_28_a_workers_error_names_the_sample)
         batches++;
     assert_int_equal(batches, 4); /* the fifth has sample 17 */
     assert_int_equal(yk_loader_status(loader), YK_ERROR_FORMAT);
-    assert_contains(yk_last_error(), "loader worker: epoch 0: sample 17, night/017.raw: expected a "
+    assert_contains(yk_last_error(), "loader worker: epoch 1: sample 17, night/017.raw: expected a "
                                      "header, found zeros");
     yk_loader_destroy(loader);
     yk_dataset_destroy(dataset);

@@ -217,8 +217,9 @@ static void *work(void *argument)
         claimed->status = prepare(self, claimed);
         YKI_TRACE_END(begin, trace_batch(claimed), "prepare batch");
         if (claimed->status != YK_OK) {
+            /* People count epochs from 1, as records and progress do. */
             yki_error_context(claimed->status, "loader worker: epoch %lld",
-                              (long long)claimed->epoch);
+                              (long long)claimed->epoch + 1);
             yki_error_copy(claimed->error, sizeof claimed->error);
         }
 
