@@ -4,6 +4,8 @@
  * piece, unless it is the same as for the piece before, and then the loops of the element-wise
  * operators run. Products of pixels with a number for all their channels have loops of their own.
  */
+#include <string.h>
+
 #include "base/memory.h"
 #include "device/cpu/broadcast_axes.h"
 #include "device/cpu/geometry.h"
@@ -175,9 +177,21 @@ WRITE_ROWS(uint32_t)
 REPEAT(uint16_t)
 REPEAT(uint32_t)
 
+/* Repeats the first `row` bytes until there are `all`. */
+static void fill_rows(char *to, size_t row, size_t all)
+{
+    for (size_t have = row; have < all; have *= 2)
+        memcpy(to + have, to, have < all - have ? have : all - have);
+}
+
 static void write_rows(const broadcast *k, char *to, const char *from, int64_t rows, int64_t row,
                        int64_t count, int64_t used, int64_t stride)
 {
+    if (row == 0 && rows > 1) { /* the same row, so often */
+        write_rows(k, to, from, 1, 0, count, used, stride);
+        fill_rows(to, (size_t)count * k->size, (size_t)(rows * count) * k->size);
+        return;
+    }
     const bool repeats = stride == 0 && used == count && (count == 4 || count == 8 || count == 16);
     if (repeats && k->size == sizeof(uint16_t))
         repeat_uint16_t((void *)to, (const void *)from, rows, row, count);
