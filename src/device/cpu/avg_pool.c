@@ -114,6 +114,23 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
     return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]);
 }
 
+/*
+ * How many rows of a map are fetched in advance, or 0 where a cache holds it: more than a window
+ * has, by as much memory as is read while a fetch is under way. Blocks follow each other in memory,
+ * so that the last rows of one fetch the first rows of the next. A mean of a whole map reads a
+ * single run, which processors fetch by themselves.
+ */
+static int64_t rows_ahead(const yki_device *device, const yki_kernel_desc *desc,
+                          const yki_geometry *from, const yki_geometry *to)
+{
+    enum { FAR = 8192 /* bytes */ };
+    if (from->pixels <= to->pixels || to->pixels == 1 ||
+        !yki_exceed_caches(device, &desc->in[0], &desc->out[0]))
+        return 0;
+    const int64_t row = from->columns * from->b * (int64_t)yk_dtype_size(desc->in[0].dtype);
+    return (from->rows + to->rows - 1) / to->rows + FAR / row;
+}
+
 /* A kernel whose windows are not known yet, with memory for them and for so many weights. */
 static yk_status create(yki_device *device, const yki_kernel_desc *desc, int64_t weights,
                         average **made, tables *t)
@@ -139,8 +156,7 @@ static yk_status create(yki_device *device, const yki_kernel_desc *desc, int64_t
                                .of_columns = t->columns,
                                .weights = t->weights,
                                .one_weight = true,
-                               .ahead = k->from.pixels > k->to.pixels &&
-                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0]),
+                               .ahead = rows_ahead(device, desc, &k->from, &k->to),
                                .stream = yki_streams(device, &desc->out[0]) &&
                                          yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
     const size_t size = yk_dtype_size(desc->in[0].dtype);

@@ -5,6 +5,9 @@
  * never write to the same place.
  */
 #include "graph/interpolate.h"
+
+#include <stdlib.h>
+
 #include "base/memory.h"
 #include "device/cpu/geometry.h"
 #include "device/cpu/loops/loops.h"
@@ -15,6 +18,7 @@ typedef struct interpolate {
     const yki_cpu_loops *loops;
     yki_geometry from, to;
     yki_mixing mixing;
+    void *taps;                  /* of plain images */
     size_t from_image, to_image; /* bytes of a block of channels */
     int64_t own;                 /* floats of a row of each thread */
     int team;
@@ -25,7 +29,7 @@ static bool supports(const yki_device *device, const yki_kernel_desc *desc)
 {
     (void)device;
     return desc->in[0].ndim == 4 && yki_alike(&desc->in[0], &desc->out[0]) &&
-           desc->in[0].layout != YKI_CHANNELS_LAST;
+           desc->in[0].layout != YKI_CHANNELS_LAST && desc->in[0].dims[3] < INT32_MAX;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -69,6 +73,32 @@ static float *weigh(const yki_axis *axis, bool is_gradient, yki_mix *mixes, floa
     return is_gradient ? weigh_outputs(axis, mixes, weights) : weigh_inputs(axis, mixes, weights);
 }
 
+/* Where images are plain, the taps of vectors of results; see yki_mixing. */
+static yk_status list_taps(interpolate *k)
+{
+    yki_mixing *m = &k->mixing;
+    for (int64_t q = 0; q < m->columns; q++)
+        m->taps = m->of_columns[q].count > m->taps ? m->of_columns[q].count : m->taps;
+    m->line = yki_line_floats(m->columns);
+    const size_t count = (size_t)(m->taps * m->line),
+                 bytes = count * (sizeof(int32_t) + sizeof(float));
+    k->taps = yki_calloc(1, bytes);
+    if (!k->taps)
+        return yki_error_memory(bytes, "a kernel of interpolate");
+    float *shares = k->taps;
+    int32_t *places = (int32_t *)(shares + count);
+    for (int64_t t = 0; t < m->taps; t++)
+        for (int64_t q = 0; q < m->line; q++) {
+            const yki_mix *mix = &m->of_columns[q];
+            const bool is_tap = q < m->columns && t < mix->count;
+            places[t * m->line + q] = (int32_t)(is_tap ? mix->first + t : m->pitch);
+            shares[t * m->line + q] = is_tap ? mix->weights[t] : 0;
+        }
+    m->places = places;
+    m->shares = shares;
+    return YK_OK;
+}
+
 /* ---- preparation and running ----------------------------------------------------------------- */
 
 /* The kernel's memory is followed by the mixes of rows and of columns, and the weights. */
@@ -102,17 +132,27 @@ static yk_status prepare(yki_device *device, const yki_kernel_desc *desc, yki_ke
                              .of_rows = of_rows,
                              .of_columns = of_columns,
                              .copies = !a->bilinear && !is_gradient,
-                             .ahead = from.pixels > to.pixels,
+                             .apart = from.pixels > to.pixels,
                              .stream = yki_streams(device, &desc->out[0]) &&
                                        yki_exceed_caches(device, &desc->in[0], &desc->out[0])};
     k->from_image = (size_t)(from.pixels * from.b) * yk_dtype_size(desc->in[0].dtype);
     k->to_image = (size_t)(to.pixels * to.b) * yk_dtype_size(desc->in[0].dtype);
     k->team = team;
-    k->own = yki_line_floats(from.columns * from.b);
+    k->own = yki_line_floats(from.columns * from.b + 1);
     k->base.scratch = (size_t)(team * k->own) * sizeof(float);
     k->grain = yki_grain(units, pixels / to.rows, team);
-    *kernel = &k->base;
-    return YK_OK;
+    const yk_status status = from.b == 1 ? list_taps(k) : YK_OK;
+    if (status != YK_OK)
+        free(k);
+    else
+        *kernel = &k->base;
+    return status;
+}
+
+static void interpolate_destroy(yki_kernel *kernel)
+{
+    free(((interpolate *)kernel)->taps);
+    free(kernel);
 }
 
 static yk_status interpolate_run(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -137,7 +177,10 @@ static yk_status interpolate_run(const yki_kernel *kernel, const yki_kernel_args
 }
 
 #define IMPL(name)                                                                                 \
-    const yki_kernel_impl yki_cpu_##name = {                                                       \
-        .op = &yki_op_##name, .supports = supports, .prepare = prepare, .run = interpolate_run}
+    const yki_kernel_impl yki_cpu_##name = {.op = &yki_op_##name,                                  \
+                                            .supports = supports,                                  \
+                                            .prepare = prepare,                                    \
+                                            .run = interpolate_run,                                \
+                                            .destroy = interpolate_destroy}
 IMPL(interpolate);
 IMPL(interpolate_backward);

@@ -74,9 +74,10 @@ YKI_FORCE_INLINE void average_as(const yki_windows *w, const void *x, void *y, b
         for (int64_t q = 0; q < w->columns; q++) {
             const yki_window_range v = w->of_columns[q];
             const int64_t at = p * w->columns + q;
-            if (ahead && p + 1 < w->rows) /* for the next row of windows */
+            if (ahead) /* the pixels that no window after this one has, but so many rows further */
                 yki_prefetch_pixels(
-                    x, h.end * w->pitch + v.begin, w->pitch, w->of_rows[p + 1].end - h.end,
+                    x, (h.begin + w->ahead) * w->pitch + v.begin, w->pitch,
+                    (p + 1 < w->rows ? w->of_rows[p + 1].begin : h.end) - h.begin,
                     (q + 1 < w->columns ? w->of_columns[q + 1].begin : v.end) - v.begin, dtype);
             const yki_lanes total = sum_any_window(x, h.begin * w->pitch + v.begin, w->pitch,
                                                    h.end - h.begin, v.end - v.begin, dtype);

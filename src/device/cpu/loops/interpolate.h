@@ -4,6 +4,8 @@
  */
 #include "device/cpu/loops/scalar.h"
 
+enum { MIXED_AHEAD = 4096 /* elements that are prefetched before they are read */ };
+
 /* The weighted sum of one vector of each of these rows, `pitch` elements apart. */
 YKI_FORCE_INLINE yki_lanes mix_vector(const void *x, int64_t element, int64_t pitch,
                                       const float *weights, int64_t count, yk_dtype dtype)
@@ -14,20 +16,14 @@ YKI_FORCE_INLINE yki_lanes mix_vector(const void *x, int64_t element, int64_t pi
     return total;
 }
 
-/*
- * Whole vectors, and the elements that are left. Processors do not fetch several rows at a time in
- * advance, so those of a large input are prefetched for the next row of the result.
- */
+/* Whole vectors, and the elements that are left. */
 YKI_FORCE_INLINE void mix_rows_as(const yki_mix *mix, const void *x, int64_t elements, float *own,
-                                  int64_t count, bool ahead, yk_dtype dtype)
+                                  int64_t count, yk_dtype dtype)
 {
     const int64_t begin = mix->first * elements;
     int64_t i = 0;
-    for (; i + YKI_WIDTH <= elements; i += YKI_WIDTH) {
-        for (int64_t r = count; ahead && r < 2 * count; r++)
-            yki_prefetch(x, begin + r * elements + i, dtype);
+    for (; i + YKI_WIDTH <= elements; i += YKI_WIDTH)
         *(yki_lanes_at *)(own + i) = mix_vector(x, begin + i, elements, mix->weights, count, dtype);
-    }
     for (; i < elements; i++) {
         own[i] = mix->weights[0] * yki_get(x, begin + i, dtype);
         for (int64_t r = 1; r < count; r++)
@@ -35,21 +31,52 @@ YKI_FORCE_INLINE void mix_rows_as(const yki_mix *mix, const void *x, int64_t ele
     }
 }
 
-/* own: row `row` of the result, but of the input's columns, of so many elements. */
+/* Adds a row to `own`, or begins with it. */
+YKI_FORCE_INLINE void mix_row_as(const void *x, int64_t begin, int64_t elements, float weight,
+                                 float *own, bool is_first, yk_dtype dtype)
+{
+    int64_t i = 0;
+    for (; i + YKI_WIDTH <= elements; i += YKI_WIDTH) {
+        yki_prefetch_line(x, begin + i + MIXED_AHEAD, dtype);
+        yki_lanes total = weight * yki_load_lanes(x, begin + i, dtype);
+        if (!is_first)
+            total += *(const yki_lanes_at *)(own + i);
+        *(yki_lanes_at *)(own + i) = total;
+    }
+    for (; i < elements; i++)
+        own[i] = weight * yki_get(x, begin + i, dtype) + (is_first ? 0 : own[i]);
+}
+
+/*
+ * own: row `row` of the result, but of the input's columns, of so many elements. Processors do not
+ * follow several rows at a time, so those of a large input are read one after the other.
+ */
 YKI_FORCE_INLINE void mix_rows(const yki_mixing *m, int64_t row, const void *x, int64_t elements,
                                float *own, yk_dtype dtype)
 {
     const yki_mix *mix = &m->of_rows[row];
     if (mix->count == 0)
         memset(own, 0, (size_t)elements * sizeof *own);
-    else if (m->ahead)
-        mix_rows_as(mix, x, elements, own, mix->count, true, dtype);
+    else if (m->apart)
+        for (int64_t r = 0; r < mix->count; r++)
+            mix_row_as(x, (mix->first + r) * elements, elements, mix->weights[r], own, r == 0,
+                       dtype);
     else if (mix->count == 1)
-        mix_rows_as(mix, x, elements, own, 1, false, dtype);
+        mix_rows_as(mix, x, elements, own, 1, dtype);
     else if (mix->count == 2)
-        mix_rows_as(mix, x, elements, own, 2, false, dtype);
+        mix_rows_as(mix, x, elements, own, 2, dtype);
     else
-        mix_rows_as(mix, x, elements, own, mix->count, false, dtype);
+        mix_rows_as(mix, x, elements, own, mix->count, dtype);
+}
+
+/* A pixel of the result. Two taps are those of most pixels that are enlarged, and four those of the
+ * gradient of twice the size. */
+YKI_FORCE_INLINE yki_lanes mix_columns(const yki_mix *mix, const float *own, int64_t count)
+{
+    yki_lanes total = {0};
+    for (int64_t s = 0; s < count; s++)
+        total += mix->weights[s] * yki_load_pixel(own, mix->first + s, YK_F32);
+    return total;
 }
 
 YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void *x, void *y,
@@ -58,11 +85,12 @@ YKI_FORCE_INLINE void mix_pixels_as(const yki_mixing *m, int64_t row, const void
     const bool stream = m->stream && yki_can_stream(y, 0, dtype);
     mix_rows(m, row, x, m->pitch * YKI_WIDTH, own, dtype);
     for (int64_t q = 0; q < m->columns; q++) {
-        const yki_mix mix = m->of_columns[q];
-        yki_lanes total = {0};
-        for (int64_t s = 0; s < mix.count; s++)
-            total += mix.weights[s] * yki_load_pixel(own, mix.first + s, YK_F32);
-        yki_put_pixel(y, row * m->columns + q, total, stream, dtype);
+        const yki_mix *mix = &m->of_columns[q];
+        yki_put_pixel(y, row * m->columns + q,
+                      mix->count == 2   ? mix_columns(mix, own, 2)
+                      : mix->count == 4 ? mix_columns(mix, own, 4)
+                                        : mix_columns(mix, own, mix->count),
+                      stream, dtype);
     }
 }
 
@@ -95,18 +123,30 @@ static void mix_pixels(const yki_mixing *m, int64_t row, const void *x, void *y,
         FOR_EACH_DTYPE(mix_pixels_as, m->dtype, m, row, x, y, own);
 }
 
+/* Results q and following, as many as a vector has. */
+YKI_FORCE_INLINE yki_lanes mix_numbers_at(const yki_mixing *m, const float *own, int64_t q)
+{
+    yki_lanes total = {0};
+    for (int64_t t = q; t < m->taps * m->line; t += m->line)
+        total += *(const yki_lanes_at *)(m->shares + t) * yki_gather(own, m->places + t);
+    return total;
+}
+
 /* Of plain memory, whose pixels are single numbers. */
 YKI_FORCE_INLINE void mix_numbers_as(const yki_mixing *m, int64_t row, const void *x, void *y,
                                      float *own, yk_dtype dtype)
 {
+    const int64_t begin = row * m->columns;
+    int64_t q = 0;
     mix_rows(m, row, x, m->pitch, own, dtype);
-    for (int64_t q = 0; q < m->columns; q++) {
-        const yki_mix mix = m->of_columns[q];
-        float total = 0;
-        for (int64_t s = 0; s < mix.count; s++)
-            total += mix.weights[s] * own[mix.first + s];
-        yki_put(y, row * m->columns + q, total, dtype);
-    }
+    own[m->pitch] = 0; /* which results read that have fewer taps than others */
+    for (; q + YKI_WIDTH <= m->columns; q += YKI_WIDTH)
+        yki_store_lanes(y, begin + q, mix_numbers_at(m, own, q), dtype);
+    if (q == m->columns)
+        return;
+    const yki_lanes total = mix_numbers_at(m, own, q);
+    for (int lane = 0; q + lane < m->columns; lane++)
+        yki_put(y, begin + q + lane, total[lane], dtype);
 }
 
 static void mix_numbers(const yki_mixing *m, int64_t row, const void *x, void *y, float *own)

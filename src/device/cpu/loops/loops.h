@@ -145,7 +145,7 @@ typedef struct yki_windows {
     const yki_window_range *of_rows, *of_columns; /* what each row or column of results sums */
     const float *weights; /* of each result, or of each pixel that is summed */
     bool one_weight;      /* weights has one, for all results */
-    bool ahead;           /* the map that is summed is fetched in advance: it is in no cache */
+    int64_t ahead;        /* so many rows of the map are fetched in advance, if it is in no cache */
     bool stream;          /* results are written past the caches */
 } yki_windows;
 
@@ -160,9 +160,14 @@ typedef struct yki_mixing {
     yk_dtype dtype;                      /* f32, bf16 or f16 */
     int64_t pitch, columns;              /* pixels in a row of the input, and of the result */
     const yki_mix *of_rows, *of_columns; /* what each row or column of the result is made of */
-    bool copies;                         /* each pixel of the result is one of the input */
-    bool ahead;                          /* rows of the input are fetched in advance */
-    bool stream;                         /* blocks of the result are written past the caches */
+    /* Of plain memory, instead of of_columns: tap t of result q is at t * line + q. Those that a
+     * result does not have are the zero after a row. */
+    int64_t taps, line;
+    const int32_t *places;
+    const float *shares;
+    bool copies; /* each pixel of the result is one of the input */
+    bool apart;  /* rows of the input are read one after the other */
+    bool stream; /* blocks of the result are written past the caches */
 } yki_mixing;
 
 /*

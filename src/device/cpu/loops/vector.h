@@ -386,6 +386,22 @@ YKI_FORCE_INLINE yki_lanes yki_load_lanes(const void *memory, int64_t element, y
     return (yki_lanes)(__builtin_convertvector(*(const yki_halves_at *)halves, yki_bits) << 16);
 }
 
+/* A number from each of these places. */
+YKI_FORCE_INLINE yki_lanes yki_gather(const float *from, const int32_t *places)
+{
+#if defined(__AVX512F__) && YKI_WIDTH == 16
+    return (yki_lanes)_mm512_i32gather_ps(_mm512_loadu_si512(places), from, sizeof *from);
+#elif defined(__AVX2__) && YKI_WIDTH == 8
+    return (yki_lanes)_mm256_i32gather_ps(from, _mm256_loadu_si256((const __m256i *)places),
+                                          sizeof *from);
+#else
+    yki_lanes x;
+    for (int lane = 0; lane < YKI_WIDTH; lane++)
+        x[lane] = from[places[lane]];
+    return x;
+#endif
+}
+
 /* The taps in [begin, end) read pixels of x; `corner` is the pixel that the first tap reads. */
 YKI_FORCE_INLINE void yki_taps_inside(int64_t corner, int64_t taps, int64_t pixels, int64_t *begin,
                                       int64_t *end)
@@ -457,8 +473,9 @@ YKI_FORCE_INLINE void yki_prefetch(const void *memory, int64_t element, yk_dtype
 YKI_FORCE_INLINE void yki_prefetch_pixels(const void *x, int64_t pixel, int64_t pitch, int64_t rows,
                                           int64_t columns, yk_dtype dtype)
 {
+    const int64_t of_line = 64 / (YKI_WIDTH * (int64_t)yki_size_of(dtype));
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t s = 0; s < columns; s++)
+        for (int64_t s = 0; s < columns; s += of_line)
             yki_prefetch_line(x, (pixel + r * pitch + s) * YKI_WIDTH, dtype);
 }
 
