@@ -1,7 +1,9 @@
-/* The README's program compiles and trains, the pages' pieces of programs compile, their links lead
- * somewhere, the tables are current. */
+/* The programs of the README and of a page compile and train, the pages' pieces of programs
+ * compile, their links lead somewhere, the tables are current. */
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "../data/cifar_files.h"
 #include "harness.h"
 
 static char output[65536];
@@ -16,17 +18,38 @@ static void run(const char *script)
         fail_msg("exit code %d: %s", code, output);
 }
 
+/* Builds the program of a page, and runs it on two ranks in the test's folder. */
+static void train_program_of(const char *page)
+{
+    char script[1024];
+    snprintf(script, sizeof script,
+             "cd \"$WORK\" && awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' \"$SOURCE/%s\" > "
+             "program.c &&"
+             " test -s program.c &&"
+             " ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -I\"$SOURCE/include\" program.c "
+             "-o program"
+             " -L\"$BUILD\" -lyoke -Wl,-rpath,\"$BUILD\" &&"
+             " \"$BUILD/yoke\" run --nproc-per-node 2 -- ./program",
+             page);
+    run(script);
+}
+
 YK_TEST(the_program_of_the_readme_trains_on_two_ranks)
 {
-    run("cd \"$WORK\" && awk '/^```c$/ {on = 1; next} /^```$/ {on = 0} on' \"$SOURCE/README.md\" > "
-        "program.c &&"
-        " test -s program.c &&"
-        " ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -I\"$SOURCE/include\" program.c -o "
-        "program"
-        " -L\"$BUILD\" -lyoke -Wl,-rpath,\"$BUILD\" &&"
-        " \"$BUILD/yoke\" run --nproc-per-node 2 -- ./program");
+    train_program_of("README.md");
     assert_contains(output, "rank 0: loss ");
     assert_contains(output, "rank 1: loss ");
+}
+
+YK_TEST(the_program_in_both_languages_trains_on_two_ranks)
+{
+    const char *data = yk_test_path("data");
+    assert_int_equal(mkdir(data, 0755), 0);
+    write_cifar(data, false, 8);
+    train_program_of("docs/pytorch.md");
+    assert_contains(output, "epoch 1: loss ");
+    assert_contains(output, "epoch 10: loss ");
+    assert_int_equal(access(yk_test_path("model.pth"), R_OK), 0);
 }
 
 /* What the pieces of programs take for granted. */
