@@ -137,6 +137,7 @@ index block, grid;
 } // namespace sim
 
 static sim::kernel *kernels;
+static size_t most_blocks; /* of a launch; 0: all */
 
 static unsigned draw(unsigned below)
 {
@@ -371,6 +372,23 @@ size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel)
     return ((const sim::kernel *)kernel)->bytes;
 }
 
+void yk_sim_run_some(size_t most)
+{
+    most_blocks = most;
+}
+
+/* The numbers of the blocks that are run, in a random order. */
+static std::vector<size_t> choose_blocks(size_t blocks)
+{
+    const bool all = most_blocks == 0 || blocks <= most_blocks;
+    std::vector<size_t> order(all ? blocks : most_blocks);
+    for (size_t i = 0; i < order.size(); i++)
+        order[i] = all || i == 0 ? i : i == 1 ? blocks - 1 : draw((unsigned)blocks);
+    for (size_t i = order.size() - 1; i > 0; i--)
+        std::swap(order[i], order[draw((unsigned)i + 1)]);
+    return order;
+}
+
 const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], const void *args,
                           size_t bytes, uint64_t seed)
 {
@@ -386,20 +404,18 @@ const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], c
                  k->name, bytes, k->bytes, blocks);
         return s.error;
     }
-    if (grid[1] > 65535 || grid[2] > 65535) {
-        snprintf(s.error, sizeof s.error, "%s: a grid of (%u, %u, %u) blocks; y and z end at 65535",
+    if (grid[0] > INT32_MAX || grid[1] > 65535 || grid[2] > 65535) {
+        snprintf(s.error, sizeof s.error,
+                 "%s: a grid of (%u, %u, %u) blocks; x ends at 2^31 - 1, y and z end at 65535",
                  k->name, grid[0], grid[1], grid[2]);
         return s.error;
     }
-    std::vector<size_t> order(blocks);
-    for (size_t i = 0; i < blocks; i++)
-        order[i] = i;
-    for (size_t i = blocks - 1; i > 0; i--)
-        std::swap(order[i], order[draw((unsigned)i + 1)]);
-    for (size_t i = 0; i < blocks && !s.failed; i++) {
-        unsigned number = (unsigned)order[i];
-        sim::block = {number % grid[0], number / grid[0] % grid[1], number / grid[0] / grid[1]};
+    for (size_t number : choose_blocks(blocks)) {
+        sim::block = {(unsigned)(number % grid[0]), (unsigned)(number / grid[0] % grid[1]),
+                      (unsigned)(number / grid[0] / grid[1])};
         run_block();
+        if (s.failed)
+            break;
     }
     return s.failed ? s.error : nullptr;
 }

@@ -23,6 +23,10 @@ size_t yk_sim_argument_bytes(const yk_sim_kernel *kernel);
 const char *yk_sim_launch(const yk_sim_kernel *kernel, const unsigned grid[3], const void *args,
                           size_t bytes, uint64_t seed);
 
+/* From now on a launch runs at most so many blocks: the first, the last, and some others. 0: all.
+ */
+void yk_sim_run_some(size_t most);
+
 #ifdef __cplusplus
 }
 #endif

@@ -102,12 +102,16 @@ YK_TEST(orders_differ_and_repeat)
     assert_true(different > SEEDS / 2);
 }
 
-YK_TEST(arguments_of_another_kernel_are_refused)
+YK_TEST(launches_that_a_gpu_refuses_are_errors)
 {
     const unsigned one[3] = {1, 1, 1}, none[3] = {0, 1, 1};
+    const unsigned wide[3] = {1u << 31, 1, 1}, high[3] = {1, 65536, 1}, deep[3] = {1, 1, 65536};
     faulty_args args = {x, &total, 0};
     const yk_sim_kernel *kernel = yk_sim_find("faulty_total");
     assert_non_null(yk_sim_launch(kernel, one, &args, sizeof args - 8, 1));
     assert_non_null(yk_sim_launch(kernel, none, &args, sizeof args, 1));
+    assert_non_null(yk_sim_launch(kernel, wide, &args, sizeof args, 1));
+    assert_non_null(yk_sim_launch(kernel, high, &args, sizeof args, 1));
+    assert_non_null(yk_sim_launch(kernel, deep, &args, sizeof args, 1));
     assert_null(yk_sim_find("no_such_kernel"));
 }

@@ -153,7 +153,7 @@ static bool make_launch(launch *l, const void *kernel, const unsigned grid[3], u
     size_t bytes = yk_sim_argument_bytes(kernel);
     *l = (launch){.kernel = kernel, .grid = {grid[0], grid[1], grid[2]}};
     if (threads != YKI_CUDA_THREADS || bytes > sizeof l->args || grid[0] == 0 || grid[1] == 0 ||
-        grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535)
+        grid[2] == 0 || grid[0] > INT32_MAX || grid[1] > 65535 || grid[2] > 65535)
         return false;
     memcpy(l->args, args, bytes);
     return true;
