@@ -76,6 +76,33 @@ static yk_status run_take(const yki_kernel *kernel, const yki_kernel_args *run)
 }
 IMPLEMENTATION(take_along_dim, yki_cuda_supports_any_layout, prepare, run_take, 0);
 
+/* ---- the gradient ---------------------------------------------------------------------------- */
+
+enum { BACKWARD, RANGES };
+
+/* Places are looked for beforehand where several threads would look for the same one. */
+static int64_t ranges_of(const yki_kernel_desc *desc, const yki_attrs *attrs)
+{
+    const operands o = operands_of(desc);
+    const yki_take t = yki_take_of(attrs, o.x, o.index);
+    if (t.taken < 2 || t.inner == width_of(desc, attrs))
+        return 0;
+    return (t.shared ? 1 : t.rows) * t.places;
+}
+
+static yk_status prepare_backward(yki_device *device, const yki_kernel_desc *desc,
+                                  yki_kernel **kernel)
+{
+    const bool vectors = width_of(desc, desc->attrs) > 1;
+    yki_cuda_kernel *k;
+    YK_TRY(yki_cuda_prepare(device, desc, &k));
+    yki_cuda_reserve(k, (size_t)ranges_of(desc, desc->attrs) * 2 * sizeof(int32_t));
+    yk_status status = yki_cuda_find_exactly(k, RANGES, "take_along_dim_ranges");
+    if (status == YK_OK)
+        status = yki_cuda_find(k, BACKWARD, desc->op->name, desc->out[0].dtype, vectors);
+    return yki_cuda_prepared(k, status, kernel);
+}
+
 static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *run)
 {
     const yki_cuda_kernel *k = (const yki_cuda_kernel *)kernel;
@@ -83,6 +110,12 @@ static yk_status run_backward(const yki_kernel *kernel, const yki_kernel_args *r
     args.dy = run->in[YKI_TAKE_ALONG_DIM_BACKWARD_DY];
     args.index = run->in[YKI_TAKE_ALONG_DIM_BACKWARD_INDEX];
     args.dx = run->out[YKI_TAKE_ALONG_DIM_BACKWARD_DX];
+    args.ranges = ranges_of(&k->desc, &k->attrs);
+    if (args.ranges == 0)
+        return launch(k, &args, run);
+    args.between = run->scratch;
+    YK_TRY(yki_cuda_launch(k, RANGES, yki_cuda_grid_of(args.ranges), &args, sizeof args, run));
     return launch(k, &args, run);
 }
-IMPLEMENTATION(take_along_dim_backward, yki_cuda_supports_any_layout, prepare, run_backward, 0);
+IMPLEMENTATION(take_along_dim_backward, yki_cuda_supports_any_layout, prepare_backward,
+               run_backward, 0);

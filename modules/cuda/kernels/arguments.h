@@ -388,7 +388,12 @@ typedef struct yki_cuda_take_args {
     const void *x, *dy;
     void *y, *dx;
     yki_cuda_mistakes *mistakes;
+    /* Of backward: (ranges, 2), between which numbers of the index each place is; NULL: nobody
+     * knows, and all are looked at. There is one range for each place, of each row if the index is
+     * not shared. */
+    int32_t *between;
     int64_t count; /* elements of y, or of dx */
+    int64_t ranges;
     int64_t rows_of_sample;
     int64_t places, taken, inner;
     yki_cuda_order x_order, y_order, index_order; /* also of dx and dy; for single elements */

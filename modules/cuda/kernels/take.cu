@@ -41,8 +41,27 @@ template <typename T, int W> DEVICE void take(const yki_cuda_take_args &args)
 }
 KERNELS(take_along_dim, yki_cuda_take_args, take)
 
-/* A thread for each W elements of dx, which looks for them in the index: sums have the order of the
- * index, and so the same bits in every run. */
+/* The first and the last number in the index of a place, a thread for each: it is looked for once,
+ * not by each thread that has some of its elements. */
+DEVICE void find_ranges(const yki_cuda_take_args &args)
+{
+    const int64_t i = thread_number(), row = i / args.places, place = i % args.places;
+    if (i >= args.ranges)
+        return;
+    int64_t first = args.taken, last = -1;
+#pragma unroll 8
+    for (int64_t n = 0; n < args.taken; n++)
+        if (place_at<1>(args, row, n) == place) {
+            first = n < first ? n : first;
+            last = n;
+        }
+    args.between[2 * i] = (int32_t)first;
+    args.between[2 * i + 1] = (int32_t)last;
+}
+KERNEL(take_along_dim_ranges, yki_cuda_take_args, find_ranges)
+
+/* A thread for each W elements of dx. Sums have the order of the index, and so the same bits in
+ * every run. */
 template <typename T, int W> DEVICE void take_backward(const yki_cuda_take_args &args)
 {
     const int64_t at = thread_number() * W;
@@ -50,8 +69,10 @@ template <typename T, int W> DEVICE void take_backward(const yki_cuda_take_args 
         return;
     const int64_t column = at % args.inner, i = at / args.inner, row = i / args.places;
     const int64_t place = i % args.places;
+    const int32_t *between = args.between ? args.between + 2 * (args.shared ? place : i) : NULL;
+    const int64_t last = between ? between[1] : args.taken - 1;
     real_of<T> sum[W] = {0}, term[W];
-    for (int64_t n = 0; n < args.taken; n++) {
+    for (int64_t n = between ? between[0] : 0; n <= last; n++) {
         if (place_at<W>(args, row, n) != place)
             continue;
         const int64_t from = (row * args.taken + n) * args.inner + column;
