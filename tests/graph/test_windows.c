@@ -2,6 +2,7 @@
 #include <yoke/nn.h>
 
 #include "graph/graph.h"
+#include "graph/interpolate.h"
 #include "harness.h"
 
 static yk_value *image(yk_graph *graph, int64_t rows, int64_t columns)
@@ -157,4 +158,28 @@ YK_TEST(a_kernel_that_is_not_the_weights_is_refused)
     options.column_kernel = 5;
     yk_conv2d(image(graph, 6, 7), weight, NULL, &options);
     expect_error(graph, "conv2d: column_kernel is 5, but the weight has kernels of 3x3");
+}
+
+/* What an output has of an input is the same, whichever of both is asked. */
+static void compare_parts(const yki_axis *axis)
+{
+    for (int64_t output = 0; output < axis->outputs; output++) {
+        const yki_taps taps = yki_taps_of(axis, output);
+        for (int64_t input = 0; input < axis->inputs; input++) {
+            const int64_t part = input == taps.first       ? axis->divisor - taps.part
+                                 : input == taps.first + 1 ? taps.part
+                                                           : 0;
+            assert_int_equal(yki_part_of(axis, output, input), part);
+        }
+    }
+}
+
+YK_TEST(interpolated_pixels_have_parts_of_their_neighbours)
+{
+    for (int64_t inputs = 1; inputs < 10; inputs++)
+        for (int64_t outputs = 1; outputs < 14; outputs++)
+            for (int way = 0; way < 3; way++) {
+                const yki_axis axis = yki_axis_of(way > 0, way > 1, inputs, outputs);
+                compare_parts(&axis);
+            }
 }

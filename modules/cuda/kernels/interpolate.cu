@@ -26,12 +26,17 @@ template <typename T, int W> DEVICE void interpolate(const yki_cuda_interpolate_
                             (real)columns.part / (real)args.across.divisor};
     const int height = args.images.h, width = args.images.w;
     real sum[W] = {};
-    for (int r = 0; r < (rows.part ? 2 : 1); r++)
-        for (int s = 0; s < (columns.part ? 2 : 1); s++)
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            if ((r == 1 && rows.part == 0) || (s == 1 && columns.part == 0))
+                continue;
             add_pixel<T, W>(args.images,
                             place_of(args.images, at, height, width, (int)rows.first + r,
                                      (int)columns.first + s),
                             down[r] * across[s], sum);
+        }
     store((T *)args.images.out + at.offset, sum);
 }
 KERNELS(interpolate, yki_cuda_interpolate_args, interpolate)
