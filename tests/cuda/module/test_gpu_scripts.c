@@ -244,6 +244,23 @@ YK_TEST(verify_ends_a_section_that_takes_too_long)
     assert_contains(output, "== 1 sections passed, 1 failed: plans");
 }
 
+/* The first one has taken all of the time. */
+YK_TEST(verify_names_the_sections_for_which_no_time_was_left)
+{
+    need_python();
+    static const char script[] = LOAD_VERIFY
+        "def slow(run):\n"
+        "    time.sleep(1.5)\n"
+        "verify.SECTIONS = ((slow, 9, ''), (verify.copies, 9, ''), (verify.sums, 9, ''))\n"
+        "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', "
+        "'0.04']\n"
+        "sys.exit(verify.main())\n";
+    yk_test_write_file(yk_test_path("slow.py"), script, sizeof script - 1);
+    assert_int_equal(run("python3 -W ignore slow.py $YOKE_SOURCE $YOKE_BUILD"), 1);
+    assert_contains(output, "no time was left for some sections; to run them: --only copies,sums\n"
+                            "== 1 sections passed, 0 failed: none");
+}
+
 /* As where the driver holds a process, which then is not killed: this one has left the group. */
 YK_TEST(verify_waits_for_no_process_that_cannot_be_killed)
 {
