@@ -167,7 +167,7 @@ IMPLEMENTATION(expand, yki_cuda_supports_any_layout, prepare_expand, run_expand,
 /* ---- reduce ---------------------------------------------------------------------------------- */
 
 /* stages */
-enum { REDUCE, COLUMNS = REDUCE, MERGE, CONVERT };
+enum { REDUCE, COLUMNS = REDUCE, SLICES = REDUCE, MERGE, CONVERT };
 
 static yki_cuda_reduce_args reduce_args_of(const yki_kernel_desc *desc)
 {
@@ -228,7 +228,20 @@ static yki_cuda_grid grid_of_matrices(yk_dtype dtype, yki_cuda_reduce_rows_args 
     return (yki_cuda_grid){(unsigned)across, yki_cuda_blocks_in_loops(args->batch), 1};
 }
 
-/* The sums of one matrix, where dx has 16 bits, before they are rounded. */
+/* Into how many slices the sums are divided, each of which a block adds up; 0: no sum is divided,
+ * because there are enough of them for a warp each, or few numbers in each. */
+static int64_t slices_of(yki_cuda_reduce_args *args)
+{
+    enum { LEAST_WARPS = 4096, LEAST_TERMS = 8 * YKI_CUDA_THREADS };
+    const int64_t wanted = yki_cuda_blocks(YKI_CUDA_BLOCKS, args->count);
+    const int64_t most = args->repeated / LEAST_TERMS;
+    if (args->count >= LEAST_WARPS || most == 0)
+        return 0;
+    args->slice = yki_cuda_blocks(args->repeated, wanted < most ? wanted : most);
+    return yki_cuda_blocks(args->repeated, args->slice);
+}
+
+/* Sums that have more bits than dx, before they are rounded. */
 static size_t sum_bytes(const yki_kernel_desc *desc)
 {
     const yk_dtype dtype = desc->out[0].dtype, real = yki_accumulate_dtype(dtype);
@@ -249,12 +262,29 @@ static yk_status prepare_matrix(yki_cuda_kernel *k, const yki_operand *matrix)
     return sums ? yki_cuda_convert_find(k, CONVERT, YK_F32, matrix->dtype) : YK_OK;
 }
 
+static size_t partial_bytes(yki_cuda_reduce_args *args)
+{
+    return (size_t)slices_of(args) * 2 * (size_t)args->count * sizeof(double);
+}
+
+static yk_status prepare_slices(yki_cuda_kernel *k, yki_cuda_reduce_args *args)
+{
+    const yk_dtype dtype = k->desc.in[0].dtype;
+    const size_t sums = sum_bytes(&k->desc);
+    const char *name = is_product(&k->desc) ? "reduce_slices_product" : "reduce_slices";
+    yki_cuda_reserve(k, partial_bytes(args));
+    yki_cuda_reserve(k, sums);
+    YK_TRY(yki_cuda_find(k, SLICES, name, dtype, true));
+    YK_TRY(yki_cuda_find(k, MERGE, "sums_merge", yki_accumulate_dtype(dtype), true));
+    return sums ? yki_cuda_convert_find(k, CONVERT, YK_F32, dtype) : YK_OK;
+}
+
 static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
                                 yki_kernel **kernel)
 {
     yki_cuda_kernel *k;
     const yk_dtype dtype = desc->in[0].dtype;
-    const yki_cuda_reduce_args args = reduce_args_of(desc);
+    yki_cuda_reduce_args args = reduce_args_of(desc);
     yki_cuda_reduce_rows_args rows;
     const bool found = find_matrices(&args, &rows);
     if (found && rows.batch == 1) {
@@ -266,19 +296,53 @@ static yk_status prepare_reduce(yki_device *device, const yki_kernel_desc *desc,
         return yki_cuda_prepare_one(device, desc,
                                     is_product(desc) ? "reduce_rows_product" : "reduce_rows",
                                     yki_cuda_width_for(dtype, rows.columns) > 1, kernel);
+    if (slices_of(&args) > 0) {
+        YK_TRY(yki_cuda_prepare(device, desc, &k));
+        return yki_cuda_prepared(k, prepare_slices(k, &args), kernel);
+    }
     return yki_cuda_prepare_one(device, desc, is_product(desc) ? "reduce_product" : "reduce", true,
                                 kernel);
+}
+
+/* Where sums are made: dx, or if they are rounded the end of scratch memory. */
+static void *sums_of(const yki_cuda_kernel *k, const yki_kernel_args *run, void *dx)
+{
+    const size_t sums = sum_bytes(&k->desc);
+    return sums ? (char *)run->scratch + k->base.scratch - yki_align(sums, 256) : dx;
+}
+
+static yk_status round_sums(const yki_cuda_kernel *k, const yki_kernel_args *run, const void *sums,
+                            void *dx)
+{
+    return sums == dx
+               ? YK_OK
+               : yki_cuda_convert(k, CONVERT, sums, dx, yki_operand_count(&k->desc.out[0]), run);
 }
 
 static yk_status add_matrix(const yki_cuda_kernel *k, const yki_cuda_reduce_rows_args *args,
                             const yki_kernel_args *run)
 {
     const yki_operand matrix = matrix_of(k->desc.in[0].dtype, args);
-    const size_t sums = sum_bytes(&k->desc);
-    void *to = sums ? (char *)run->scratch + k->base.scratch - yki_align(sums, 256) : args->dx;
+    void *to = sums_of(k, run, args->dx);
     YK_TRY(
         yki_cuda_bias_gradient(k, COLUMNS, &matrix, args->dy, args->factor, to, run->scratch, run));
-    return sums ? yki_cuda_convert(k, CONVERT, to, args->dx, args->columns, run) : YK_OK;
+    return round_sums(k, run, to, args->dx);
+}
+
+static yk_status add_slices(const yki_cuda_kernel *k, yki_cuda_reduce_args *args, int64_t slices,
+                            const yki_kernel_args *run)
+{
+    void *to = sums_of(k, run, args->dx);
+    args->partial = run->scratch;
+    const yki_cuda_grid grid = {(unsigned)args->count, (unsigned)slices, 1};
+    const yki_cuda_sums_merge_args merge = {.columns = (int32_t)args->count,
+                                            .slices = (int32_t)slices,
+                                            .partial = args->partial,
+                                            .dbias = to};
+    YK_TRY(yki_cuda_launch(k, SLICES, grid, args, sizeof *args, run));
+    YK_TRY(
+        yki_cuda_launch(k, MERGE, yki_cuda_grid_of_merge(args->count), &merge, sizeof merge, run));
+    return round_sums(k, run, to, args->dx);
 }
 
 static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run)
@@ -295,6 +359,9 @@ static yk_status run_reduce(const yki_kernel *kernel, const yki_kernel_args *run
     yki_cuda_grid grid = found ? grid_of_matrices(k->desc.in[0].dtype, &rows) : (yki_cuda_grid){0};
     if (grid.x)
         return yki_cuda_launch(k, REDUCE, grid, &rows, sizeof rows, run);
+    const int64_t slices = slices_of(&args);
+    if (slices > 0)
+        return add_slices(k, &args, slices, run);
     grid = yki_cuda_grid_of(args.count * 32);
     return yki_cuda_launch(k, REDUCE, grid, &args, sizeof args, run);
 }

@@ -187,8 +187,8 @@ static void run(const yki_kernel *kernel, const yki_kernel_desc *desc)
 /* Whose blocks read all of an operand, or so much of it that the simulator takes minutes. */
 static bool takes_long(const yki_op *op)
 {
-    static const yki_op *const ops[] = {&yki_op_reduce, &yki_op_sum, &yki_op_cross_entropy,
-                                        &yki_op_embedding_backward, &yki_op_group_norm_backward};
+    static const yki_op *const ops[] = {&yki_op_cross_entropy, &yki_op_embedding_backward,
+                                        &yki_op_group_norm_backward};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (op == ops[i])
             return true;

@@ -495,6 +495,8 @@ static const conformance_case broadcast_cases[] = {
     {.x = {70, 3, 5, 4}, .other = {70, 3, 1, 1}}, /* matrices of many samples */
     {.x = {66, 16, 3, 7}, .other = {66, 16, 1, 1}},
     {.x = {64, 9, 6}, .other = {64, 1, 6}},
+    {.x = {83, 2, 50}, .other = {2, 1}}, /* few sums, of what lies in many places */
+    {.x = {3, 2, 19, 2, 36}, .other = {2, 1, 2, 1}},
     {.x = {1, 10, 1, 1}, .other = {10, 1, 1}},
     {.x = {700, 10}, .other = {10}},
     {.x = {3, 5000}, .other = {5000}},

@@ -82,6 +82,8 @@ typedef struct yki_cuda_reduce_args {
     void *dx;
     int64_t count, repeated; /* the elements of dx, and those of dy for each */
     int32_t kept[YK_MAX_DIMS], summed[YK_MAX_DIMS], stride[YK_MAX_DIMS];
+    int64_t slice;   /* reduce_slices: elements of dy that a block adds up for one of dx, and ... */
+    double *partial; /* ... (slices, 2, count), for sums_merge: the sums, and 0 */
 } yki_cuda_reduce_args;
 
 /* dx (batch, columns) is the sum over the rows of dy (batch, rows, columns), or of dy times factor.

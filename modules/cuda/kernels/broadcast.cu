@@ -72,6 +72,15 @@ template <typename T, int W> DEVICE void expand(const yki_cuda_broadcast_args &a
 }
 KERNELS(expand, yki_cuda_broadcast_args, expand)
 
+/* Element i of those that are summed for one of dx, whose first one is there. */
+template <typename T, bool IS_PRODUCT>
+DEVICE real_of<T> term_of(const yki_cuda_reduce_args &args, uint32_t first, int64_t i)
+{
+    const uint32_t at = first + place_in(args.summed, args.stride, (uint32_t)i);
+    const real_of<T> dy = widen(((const T *)args.dy)[at]);
+    return IS_PRODUCT ? dy * widen(((const T *)args.factor)[at]) : dy;
+}
+
 /* A warp for each element of dx. */
 template <typename T, bool IS_PRODUCT> DEVICE void reduce_terms(const yki_cuda_reduce_args &args)
 {
@@ -80,13 +89,8 @@ template <typename T, bool IS_PRODUCT> DEVICE void reduce_terms(const yki_cuda_r
         return;
     const uint32_t first = place_in(args.kept, args.stride, (uint32_t)element);
     real_of<T> sum = 0;
-    for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP) {
-        const uint32_t at = first + place_in(args.summed, args.stride, (uint32_t)i);
-        real_of<T> term = widen(((const T *)args.dy)[at]);
-        if (IS_PRODUCT)
-            term *= widen(((const T *)args.factor)[at]);
-        sum += term;
-    }
+    for (int64_t i = threadIdx.x % WARP; i < args.repeated; i += WARP)
+        sum += term_of<T, IS_PRODUCT>(args, first, i);
     sum = warp_sum(sum);
     if (threadIdx.x % WARP == 0)
         ((T *)args.dx)[element] = narrow<T>(sum);
@@ -103,6 +107,36 @@ template <typename T> DEVICE void reduce_product(const yki_cuda_reduce_args &arg
     reduce_terms<T, true>(args);
 }
 SCALAR_KERNELS(reduce_product, yki_cuda_reduce_args, reduce_product)
+
+/* A block for each slice (blockIdx.y) of what one element of dx (blockIdx.x) is the sum of. */
+template <typename T, bool IS_PRODUCT> DEVICE void reduce_a_slice(const yki_cuda_reduce_args &args)
+{
+    const uint32_t first = place_in(args.kept, args.stride, blockIdx.x);
+    const int64_t begin = blockIdx.y * args.slice, end = begin + args.slice;
+    const int64_t last = end < args.repeated ? end : args.repeated;
+    real_of<T> sum = 0;
+#pragma unroll 4
+    for (int64_t i = begin + threadIdx.x; i < last; i += THREADS)
+        sum += term_of<T, IS_PRODUCT>(args, first, i);
+    const double all = block_sum((double)sum);
+    if (threadIdx.x != 0)
+        return;
+    double *to = args.partial + (int64_t)blockIdx.y * 2 * args.count + blockIdx.x;
+    to[0] = all;
+    to[args.count] = 0;
+}
+
+template <typename T> DEVICE void reduce_slices(const yki_cuda_reduce_args &args)
+{
+    reduce_a_slice<T, false>(args);
+}
+SCALAR_KERNELS(reduce_slices, yki_cuda_reduce_args, reduce_slices)
+
+template <typename T> DEVICE void reduce_slices_product(const yki_cuda_reduce_args &args)
+{
+    reduce_a_slice<T, true>(args);
+}
+SCALAR_KERNELS(reduce_slices_product, yki_cuda_reduce_args, reduce_slices_product)
 
 /* Of each matrix the threads of a column have some rows each. */
 template <typename T, int W, bool IS_PRODUCT>
