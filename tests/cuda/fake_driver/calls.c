@@ -6,7 +6,6 @@
 
 #include "fake_driver.h"
 #include "internal.h"
-#include "simulator.h"
 
 #define CALL(name, arguments) static yki_cu_result name arguments;
 YKI_CUDA_CALLS(CALL)
@@ -389,7 +388,7 @@ static yki_cu_result GraphDestroy(yki_cu_graph graph)
 static yki_cu_result ModuleLoadDataEx(yki_cu_module *module, const void *image, unsigned count,
                                       int *options, void **values)
 {
-    static char loaded;
+    static struct CUmod_st modules[FAKE_GPUS];
     CHECK();
     const char *setting = getenv("YK_FAKE_IMAGE");
     if (setting && strcmp(setting, "broken") == 0) {
@@ -398,15 +397,15 @@ static yki_cu_result ModuleLoadDataEx(yki_cu_module *module, const void *image, 
                 snprintf(values[i], 64, "ptxas fatal: unsupported version of PTX\nmore");
         return YKI_CU_NO_BINARY_FOR_GPU;
     }
-    *module = (yki_cu_module)(void *)&loaded;
+    *module = &modules[fake_current()];
+    (*module)->gpu = fake_current();
     return image ? YKI_CU_SUCCESS : YKI_CU_INVALID_IMAGE;
 }
 
 static yki_cu_result ModuleGetFunction(yki_cu_function *function, yki_cu_module module,
                                        const char *name)
 {
-    (void)module;
-    *function = (yki_cu_function)(uintptr_t)yk_sim_find(name);
+    *function = fake_function(module->gpu, name);
     return *function ? YKI_CU_SUCCESS : YKI_CU_NOT_FOUND;
 }
 

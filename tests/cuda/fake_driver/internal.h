@@ -34,6 +34,17 @@ struct CUevent_st {
     bool is_timed;
 };
 
+/* The kernels of the simulator, of which each GPU has its own. */
+struct CUmod_st {
+    int gpu;
+};
+
+struct CUfunc_st {
+    const struct yk_sim_kernel *kernel;
+    int gpu;
+    struct CUfunc_st *next;
+};
+
 /* A graph has its recording until it is instantiated. */
 struct CUgraph_st {
     yki_recording *recording;
@@ -53,6 +64,8 @@ void fake_set_current(const struct CUctx_st *context);
 /* The first failure of the context, which every later call returns; 0 if there is none. */
 int fake_failure(void);
 void fake_fail(int result, const char *text);
+/* A GPU's function of this name, which lives as long as the program; NULL if there is none. */
+yki_cu_function fake_function(int gpu, const char *name);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
@@ -80,15 +93,15 @@ extern const yki_sim_foreign fake_memory;
 int fake_copy(void *to, const void *from, size_t bytes, yki_direction direction,
               yki_cu_stream stream);
 int fake_fill(yki_cu_address to, unsigned char byte, size_t bytes, yki_cu_stream stream);
-int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
-                yki_cu_stream stream);
+int fake_launch(yki_cu_function function, const unsigned grid[3], unsigned threads,
+                const void *args, yki_cu_stream stream);
 int fake_synchronize(yki_cu_stream stream);
 
 /* Operations of recordings: whether one is a fill, and of what; a launch that is in no stream, or
  * NULL; and the work of one that another takes over. */
 bool fake_is_fill(const yki_sim_operation *operation, yki_cu_memset *fill);
-yki_sim_operation *fake_new_launch(const void *kernel, const unsigned grid[3], unsigned threads,
-                                   const void *args);
+yki_sim_operation *fake_new_launch(yki_cu_function function, const unsigned grid[3],
+                                   unsigned threads, const void *args);
 void fake_move_work(yki_sim_operation *to, const yki_sim_operation *from);
 
 /* ---- graph.c: as the driver's calls of similar names ---------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include "fake_driver.h"
 #include "internal.h"
+#include "simulator.h"
 
 static yki_sim *sim;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,4 +72,22 @@ void fake_fail(int result, const char *text)
         failure = result;
     pthread_mutex_unlock(&lock);
     fprintf(stderr, "fake CUDA driver: %s\n", text);
+}
+
+yki_cu_function fake_function(int gpu, const char *name)
+{
+    static struct CUfunc_st *functions;
+    const yk_sim_kernel *kernel = yk_sim_find(name);
+    if (!kernel)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    struct CUfunc_st *found = functions;
+    while (found && (found->kernel != kernel || found->gpu != gpu))
+        found = found->next;
+    if (!found && (found = malloc(sizeof *found))) {
+        *found = (struct CUfunc_st){kernel, gpu, functions};
+        functions = found;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
 }

@@ -147,25 +147,27 @@ static const char *run_launch(void *data)
     return yk_sim_launch(l->kernel, l->grid, l->args, yk_sim_argument_bytes(l->kernel), ++seed);
 }
 
-static bool make_launch(launch *l, const void *kernel, const unsigned grid[3], unsigned threads,
-                        const void *args)
+/* 0, or why a GPU refuses it. */
+static int make_launch(launch *l, yki_cu_function function, const unsigned grid[3],
+                       unsigned threads, const void *args)
 {
-    size_t bytes = yk_sim_argument_bytes(kernel);
-    *l = (launch){.kernel = kernel, .grid = {grid[0], grid[1], grid[2]}};
+    if (function->gpu != fake_current())
+        return CU_INVALID_HANDLE;
+    size_t bytes = yk_sim_argument_bytes(function->kernel);
+    *l = (launch){.kernel = function->kernel, .grid = {grid[0], grid[1], grid[2]}};
     if (threads != YKI_CUDA_THREADS || bytes > sizeof l->args || grid[0] == 0 || grid[1] == 0 ||
         grid[2] == 0 || grid[0] > INT32_MAX || grid[1] > 65535 || grid[2] > 65535)
-        return false;
+        return CU_INVALID_VALUE;
     memcpy(l->args, args, bytes);
-    return true;
+    return YKI_CU_SUCCESS;
 }
 
-int fake_launch(const void *kernel, const unsigned grid[3], unsigned threads, const void *args,
-                yki_cu_stream stream)
+int fake_launch(yki_cu_function function, const unsigned grid[3], unsigned threads,
+                const void *args, yki_cu_stream stream)
 {
     launch l;
-    return make_launch(&l, kernel, grid, threads, args)
-               ? yk_fake_enter(stream, run_launch, &l, sizeof l)
-               : CU_INVALID_VALUE;
+    int result = make_launch(&l, function, grid, threads, args);
+    return result == YKI_CU_SUCCESS ? yk_fake_enter(stream, run_launch, &l, sizeof l) : result;
 }
 
 /* ---- operations of recordings ---------------------------------------------------------------- */
@@ -181,12 +183,12 @@ bool fake_is_fill(const yki_sim_operation *operation, yki_cu_memset *parameters)
     return true;
 }
 
-yki_sim_operation *fake_new_launch(const void *kernel, const unsigned grid[3], unsigned threads,
-                                   const void *args)
+yki_sim_operation *fake_new_launch(yki_cu_function function, const unsigned grid[3],
+                                   unsigned threads, const void *args)
 {
     launch l;
     work w = {.run = run_launch, .gpu = fake_current(), .bytes = sizeof l};
-    if (w.gpu < 0 || !make_launch(&l, kernel, grid, threads, args))
+    if (w.gpu < 0 || make_launch(&l, function, grid, threads, args) != YKI_CU_SUCCESS)
         return NULL;
     memcpy(w.data, &l, sizeof l);
     return yki_sim_new_operation(&work_kind, &w);

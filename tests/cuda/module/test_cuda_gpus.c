@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "../../../modules/cuda/cuda.h"
 #include "device/sweep.h"
 
 enum { NUMBERS = 4096 };
@@ -92,5 +92,24 @@ YK_TEST(an_event_belongs_to_a_gpu)
     assert_ok(yki_event_mark(pair.gpu[0], event, yki_device_stream(pair.gpu[0])));
     assert_ok(yki_event_follow(pair.gpu[0], event, yki_device_stream(pair.gpu[1])));
     yki_event_destroy(pair.gpu[0], event);
+    close_two(&pair);
+}
+
+/* What a context has loaded, no other one launches. */
+YK_TEST(a_kernel_belongs_to_a_gpu)
+{
+    pair_of_gpus pair = open_two();
+    yki_cuda_device *first = (yki_cuda_device *)pair.gpu[0];
+    yki_cuda_device *second = (yki_cuda_device *)pair.gpu[1];
+    const yki_span span = {.at = {pair.memory[1], pair.memory[1]}, .count = NUMBERS};
+    yki_stream *stream = yki_device_stream(pair.gpu[1]);
+    yki_sweep *sweep;
+    assert_ptr_not_equal(first->sweeps[YKI_SWEEP_COPY].chunks,
+                         second->sweeps[YKI_SWEEP_COPY].chunks);
+    assert_ok(yki_sweep_create(&sweep, pair.gpu[1], &span, 1));
+    second->sweeps[YKI_SWEEP_COPY].chunks = first->sweeps[YKI_SWEEP_COPY].chunks;
+    assert_status(YK_ERROR_INTERNAL, yki_sweep_run(sweep, YKI_SWEEP_COPY, NULL, NULL, stream));
+    assert_contains(yk_last_error(), "CUDA_ERROR_INVALID_HANDLE");
+    yki_sweep_destroy(sweep);
     close_two(&pair);
 }
