@@ -10,6 +10,7 @@
  */
 #include "device/attention.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -42,6 +43,7 @@ typedef struct attention_kernel {
     yki_cublas_product products[PRODUCTS];
     size_t at[ROOMS], workspace_at;
     size_t size;     /* of an element */
+    int64_t lanes;   /* elements that a thread moves at once, where heads are copied */
     int64_t at_once; /* heads, of those of all samples: whole groups of those that share keys */
 } attention_kernel;
 
@@ -98,12 +100,30 @@ static void reserve(attention_kernel *k, attention_room room, size_t bytes)
     k->at[room] = yki_cuda_reserve(&k->cuda, bytes);
 }
 
+/* As many as are in 16 bytes, where all heads begin and end at multiples of these. */
+static int64_t lanes_of(const attention_kernel *k)
+{
+    const yki_attention_part *const parts[] = {&k->a.q, &k->a.k, &k->a.v, &k->a.y};
+    const int64_t lanes = 16 / (int64_t)k->size;
+    for (int i = 0; i < 4; i++)
+        if (parts[i]->first % lanes || parts[i]->pitch % lanes || parts[i]->width % lanes)
+            return 1;
+    return lanes;
+}
+
+static yk_status find_moves(attention_kernel *k)
+{
+    char name[16];
+    const size_t bytes = k->size * (size_t)k->lanes;
+    snprintf(name, sizeof name, "heads_take_%zu", bytes);
+    YK_TRY(yki_cuda_find_exactly(&k->cuda, TAKE, name));
+    snprintf(name, sizeof name, "heads_give_%zu", bytes);
+    return yki_cuda_find_exactly(&k->cuda, GIVE, name);
+}
+
 /* What forward and backward both need; `matrices` of scores, in f32 and in the size of elements. */
 static yk_status prepare_both(attention_kernel *k, size_t matrices)
 {
-    static const char *const takes[] = {"heads_take_2", "heads_take_4", "heads_take_8"};
-    static const char *const gives[] = {"heads_give_2", "heads_give_4", "heads_give_8"};
-    const int of_size = k->size == 8 ? 2 : k->size == 4;
     const yk_dtype real = yki_accumulate_dtype(k->cuda.desc.in[0].dtype);
     k->at_once = heads_at_once(k, matrices * (yk_dtype_size(real) + k->size));
     reserve(k, Q_HEADS, bytes_of_heads(k, &k->a.q));
@@ -112,8 +132,8 @@ static yk_status prepare_both(attention_kernel *k, size_t matrices)
     reserve(k, Y_HEADS, bytes_of_heads(k, &k->a.y));
     reserve(k, ALL_SCORES, (size_t)pairs(k) * yk_dtype_size(real));
     reserve(k, P, (size_t)pairs(k) * k->size);
-    YK_TRY(yki_cuda_find_exactly(&k->cuda, TAKE, takes[of_size]));
-    return yki_cuda_find_exactly(&k->cuda, GIVE, gives[of_size]);
+    k->lanes = lanes_of(k);
+    return find_moves(k);
 }
 
 static yk_status prepare_product(attention_kernel *k, attention_product which,
@@ -231,15 +251,15 @@ static void *room_of(const turn *t, attention_room room)
 static yk_status move_heads(const turn *t, int stage, const yki_attention_part *part,
                             const void *in, void *out)
 {
-    const int64_t heads = t->k->at_once / part->group;
+    const int64_t heads = t->k->at_once / part->group, width = part->width / t->k->lanes;
     const yki_cuda_heads_args args = {.in = in,
                                       .out = out,
                                       .first = t->first / part->group,
-                                      .count = heads * part->rows * part->width,
-                                      .pitch = part->pitch,
+                                      .count = heads * part->rows * width,
+                                      .pitch = part->pitch / t->k->lanes,
                                       .heads = (int32_t)(t->k->a.heads / part->group),
                                       .rows = (int32_t)part->rows,
-                                      .width = (int32_t)part->width};
+                                      .width = (int32_t)width};
     return yki_cuda_launch(&t->k->cuda, stage, yki_cuda_grid_of(args.count), &args, sizeof args,
                            t->run);
 }

@@ -301,7 +301,7 @@ typedef struct yki_cuda_rows_reduce_args {
 
 /* Rows (batch, rows, pitch), in which heads of `width` columns lie side by side, and some of these
  * heads, of all batch * heads in order, each apart: (some, rows, width). heads_take copies from the
- * first to the second, heads_give back. */
+ * first to the second, heads_give back. Elements may be vectors of 16 bytes. */
 typedef struct yki_cuda_heads_args {
     const void *in;
     void *out;

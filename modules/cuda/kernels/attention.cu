@@ -6,7 +6,7 @@
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
-/* T: an integer of the element's size. */
+/* T: an integer of the element's size, or a vector. */
 template <typename T, bool GIVE> DEVICE void move_heads(const yki_cuda_heads_args &args)
 {
     int64_t i = thread_number();
@@ -22,9 +22,11 @@ template <typename T, bool GIVE> DEVICE void move_heads(const yki_cuda_heads_arg
 KERNEL(heads_take_2, yki_cuda_heads_args, move_heads<uint16_t, false>)
 KERNEL(heads_take_4, yki_cuda_heads_args, move_heads<uint32_t, false>)
 KERNEL(heads_take_8, yki_cuda_heads_args, move_heads<uint64_t, false>)
+KERNEL(heads_take_16, yki_cuda_heads_args, move_heads<uint4, false>)
 KERNEL(heads_give_2, yki_cuda_heads_args, move_heads<uint16_t, true>)
 KERNEL(heads_give_4, yki_cuda_heads_args, move_heads<uint32_t, true>)
 KERNEL(heads_give_8, yki_cuda_heads_args, move_heads<uint64_t, true>)
+KERNEL(heads_give_16, yki_cuda_heads_args, move_heads<uint4, true>)
 
 /* ---- softmax of scores ----------------------------------------------------------------------- */
 
@@ -46,9 +48,9 @@ DEVICE score_row<R> score_row_of(const yki_cuda_attention_args &args, int64_t ro
     score_row<R> r = {(const R *)args.scores + row * args.keys, NULL, 0};
     if (args.mask) {
         const int64_t number = args.first + row, heads = number / args.queries;
-        r.mask = (const R *)args.mask + yki_attention_mask_at(&args.mask_at, heads / args.heads,
-                                                              heads % args.heads,
-                                                              number % args.queries);
+        r.mask =
+            (const R *)args.mask + yki_attention_mask_at(&args.mask_at, heads / args.heads,
+                                                         heads % args.heads, number % args.queries);
         r.step = yki_attention_mask_step(&args.mask_at);
     }
     return r;
