@@ -13,15 +13,15 @@ DEVICE void map(const yki_cuda_map_args &args, F f)
     U *y = (U *)args.y;
     int64_t vectors = args.count / W;
     int64_t first = (int64_t)blockIdx.x * THREADS * YKI_CUDA_BATCH + threadIdx.x;
-    real_of<T> left[YKI_CUDA_BATCH][W], right[YKI_CUDA_BATCH][W];
+    T left[YKI_CUDA_BATCH][W], right[YKI_CUDA_BATCH][W];
 #pragma unroll
     for (int i = 0; i < YKI_CUDA_BATCH; i++) {
         int64_t vector = first + i * THREADS;
         if (vector >= vectors)
             continue;
-        load(a + vector * W, left[i]);
+        load_raw(a + vector * W, left[i]);
         if (BINARY)
-            load(b + vector * W, right[i]);
+            load_raw(b + vector * W, right[i]);
     }
 #pragma unroll
     for (int i = 0; i < YKI_CUDA_BATCH; i++) {
@@ -31,7 +31,7 @@ DEVICE void map(const yki_cuda_map_args &args, F f)
         real_of<U> result[W];
 #pragma unroll
         for (int j = 0; j < W; j++)
-            result[j] = (real_of<U>)f(left[i][j], BINARY ? right[i][j] : 0);
+            result[j] = (real_of<U>)f(widen(left[i][j]), BINARY ? widen(right[i][j]) : 0);
         store(y + vector * W, result);
     }
     int64_t rest = vectors * W + first;
