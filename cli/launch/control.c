@@ -18,10 +18,10 @@ bool cli_control_accept(char *secret, size_t size)
         return false;
     unsetenv(CLI_CONTROL_VARIABLE); /* the ranks may start launchers of their own */
     size_t length = 0;
-    char byte;
+    char byte = '\0';
     while (length + 1 < size && read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
         secret[length++] = byte;
-    secret[length] = '\0';
+    secret[byte == '\n' ? length : 0] = '\0';
     return true;
 }
 

@@ -11,7 +11,11 @@
 /* Set to 1 for launchers that are controlled through their stdin. */
 #define CLI_CONTROL_VARIABLE "YOKE_CONTROL_STDIN"
 
-/* Whether this launcher is controlled; then reads the secret. Call it once. */
+/* The exit code of ssh when it has no connection, and that of a host where no launcher can be
+ * started: unlike all others, it does not end the launchers on the other hosts. */
+enum { CLI_EXIT_UNREACHED = 255 };
+
+/* Whether this launcher is controlled; then reads the secret, "" if none comes. Call it once. */
 bool cli_control_accept(char *secret, size_t size);
 /* Obeys what has come through stdin. */
 void cli_control_read(cli_job *job);

@@ -12,6 +12,24 @@
 
 enum { SLOTS_MAX = 1024 };
 
+const char *cli_host_address(const cli_host *host)
+{
+    const char *at = strrchr(host->name, '@');
+    return at ? at + 1 : host->name;
+}
+
+/* Reads "HOST:RANKS", before which there may be "USER@". */
+static bool read_host(const char *text, cli_host *host)
+{
+    const char *at = strchr(text, '@'), *bracket = strchr(text, '[');
+    size_t user = at && (!bracket || at < bracket) ? (size_t)(at + 1 - text) : 0;
+    /* A name that begins with a dash would be an option of ssh. */
+    if (*text == '-' || user == 1 || user >= sizeof host->name)
+        return false;
+    memcpy(host->name, text, user);
+    return cli_net_split(text + user, host->name + user, sizeof host->name - user, &host->slots);
+}
+
 /* Adds "host" or "host:slots"; false with the reason in why. */
 static bool add_host(const char *text, int slots, cli_host *hosts, int *count, char *why,
                      size_t size)
@@ -22,15 +40,13 @@ static bool add_host(const char *text, int slots, cli_host *hosts, int *count, c
     }
     cli_host *host = &hosts[*count];
     host->slots = slots;
-    /* A name that begins with a dash would be an option of ssh. */
-    if (*text == '-' || !cli_net_split(text, host->name, sizeof host->name, &host->slots) ||
-        host->slots < 1 || host->slots > SLOTS_MAX) {
+    if (!read_host(text, host) || host->slots < 1 || host->slots > SLOTS_MAX) {
         snprintf(why, size, "\"%.100s\": expected HOST:RANKS, with 1 to %d ranks", text, SLOTS_MAX);
         return false;
     }
     for (int i = 0; i < *count; i++)
-        if (strcmp(hosts[i].name, host->name) == 0) {
-            snprintf(why, size, "host %.200s is listed twice", host->name);
+        if (strcmp(cli_host_address(&hosts[i]), cli_host_address(host)) == 0) {
+            snprintf(why, size, "host %.200s is listed twice", cli_host_address(host));
             return false;
         }
     (*count)++;
@@ -54,6 +70,18 @@ int cli_hosts_parse(const char *text, int slots, cli_host *hosts, char *why, siz
     return count;
 }
 
+/* "slots=N"; false with the reason in why. */
+static bool read_slots(const char *word, int *slots, char *why, size_t size)
+{
+    char *end;
+    long number = strtol(word + strlen("slots="), &end, 10);
+    *slots = (int)number;
+    if (!*end && number >= 1 && number <= SLOTS_MAX)
+        return true;
+    snprintf(why, size, "\"%.100s\": expected slots=RANKS, with 1 to %d ranks", word, SLOTS_MAX);
+    return false;
+}
+
 /* One line of a host file: a host, and words that only mpirun reads, but for slots=N. */
 static bool read_line(char *line, int slots, cli_host *hosts, int *count, char *why, size_t size)
 {
@@ -62,8 +90,8 @@ static bool read_line(char *line, int slots, cli_host *hosts, int *count, char *
     if (!name)
         return true;
     for (char *word; (word = strtok_r(NULL, " \t\r", &state));)
-        if (strncmp(word, "slots=", 6) == 0)
-            slots = atoi(word + 6);
+        if (strncmp(word, "slots=", 6) == 0 && !read_slots(word, &slots, why, size))
+            return false;
     return add_host(name, slots, hosts, count, why, size);
 }
 

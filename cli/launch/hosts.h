@@ -6,12 +6,15 @@
 #include <stddef.h>
 
 typedef struct cli_host {
-    char name[256];
-    int slots; /* ranks on this host */
-    bool here; /* it is the host of this launcher */
+    char name[256]; /* for ssh: HOST or USER@HOST */
+    int slots;      /* ranks on this host */
+    bool here;      /* it is the host of this launcher */
 } cli_host;
 
 enum { CLI_HOSTS_MAX = 1024 };
+
+/* The name of a host, or its address, without the user. */
+const char *cli_host_address(const cli_host *host);
 
 /*
  * Reads "h1:4,h2,[fd00::1]:2" into hosts[CLI_HOSTS_MAX]; a host without a number gets `slots`

@@ -128,6 +128,11 @@ void cli_sink_flush(cli_sink *sink)
     }
 }
 
+bool cli_sink_is_full(const cli_sink *sink)
+{
+    return sink->pending.size > CLI_SINK_MAX;
+}
+
 bool cli_sink_has_lost(const cli_sink *sink)
 {
     return sink->error && sink->error != EPIPE;

@@ -59,6 +59,8 @@ void cli_sinks_join(cli_sink *a, cli_sink *b);
 void cli_sink_free(cli_sink *sink);
 /* Writes as much as possible without blocking; call it after POLLOUT. */
 void cli_sink_flush(cli_sink *sink);
+/* Whether so much is pending that the ranks must wait. */
+bool cli_sink_is_full(const cli_sink *sink);
 /* Whether output was lost that somebody wanted: a reader that is gone wants no more. */
 bool cli_sink_has_lost(const cli_sink *sink);
 

@@ -16,6 +16,8 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/plural.h"
+#include "launch/control.h"
 #include "launch/end.h"
 #include "launch/process.h"
 #include "launch/wait.h"
@@ -87,11 +89,33 @@ static bool start_host(cli_job *job, int i)
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
+/* Whether a launcher was lost together with its connection, or never started. */
+static bool is_unreached(const cli_member *ended)
+{
+    return WIFSIGNALED(ended->status) || WEXITSTATUS(ended->status) == CLI_EXIT_UNREACHED;
+}
+
+/* Names the launcher that has ended with an error while the others have not. They end together if
+ * it was one of the job's, and each has said why otherwise. */
+static void say_ended_alone(cli_job *job)
+{
+    const cli_member *ended = &job->members[job->first_failed];
+    char words[64];
+    if (!is_unreached(ended))
+        cli_sink_say(&job->err, "%s: the launcher on host %s %s, but not %s: stopping %s",
+                     job->launch->name, job->launch->remote->hosts[job->first_failed].name,
+                     cli_describe_status(ended->status, words, sizeof words),
+                     cli_plural(job->running, "the other one", "the others"),
+                     cli_plural(job->running, "it", "them"));
+}
+
 /* One launcher tells all others of a signal that is only to be forwarded. */
 static void signal_hosts(cli_job *job, int number)
 {
     char line[32];
     bool stop = number == SIGTERM;
+    if (stop && !job->stop_signal)
+        say_ended_alone(job);
     if (stop)
         snprintf(line, sizeof line, "stop %d\n", job->stop_signal ? job->stop_signal : SIGTERM);
     else
@@ -108,10 +132,14 @@ static double stop_hosts_s(const cli_job *job)
 }
 
 /* The launchers kill their ranks and say so; those that are still there at the next deadline are
- * killed themselves. */
+ * killed themselves. What they have written is not lost while the reader of the output pauses. */
 static void kill_hosts(cli_job *job)
 {
     bool again = job->kill_sent;
+    if (!job->asked_twice && (cli_sink_is_full(&job->out) || cli_sink_is_full(&job->err))) {
+        job->kill_at = cli_clock_s() + kill_s;
+        return;
+    }
     for (int i = 0; i < job->started; i++) {
         cli_member *member = &job->members[i];
         if (member->pid && again)
@@ -124,18 +152,26 @@ static void kill_hosts(cli_job *job)
     job->kill_sent = true;
 }
 
+/* The launchers of a job end together, and what is left of it after an error cannot be reached. */
+static void expect_others(cli_job *job)
+{
+    double at = cli_clock_s() + others_s + kill_s;
+    job->kill_at = at < job->kill_at ? at : job->kill_at;
+}
+
 static void host_ended(cli_job *job, int i)
 {
     cli_member *ended = &job->members[i];
     const char *host = job->launch->remote->hosts[i].name;
-    int code = cli_exit_code(ended->status);
+    bool unreached = is_unreached(ended);
     if (ended->in >= 0)
         close(ended->in);
     ended->in = -1;
-    if (code == 0 || job->first_failed >= 0)
+    if (ended->status != 0 && !unreached)
+        expect_others(job);
+    if (ended->status == 0 || job->first_failed >= 0)
         return;
     job->first_failed = i;
-    bool unreached = code == 255 || code == 126 || code == 127 || WIFSIGNALED(ended->status);
     char words[64];
     if (unreached && !job->stop_signal)
         cli_sink_say(&job->err, "%s: the launcher on host %s, or the connection to it, %s",
@@ -169,7 +205,7 @@ static int run_all(cli_job *job)
     int code = CLI_EXIT_OK;
     if (job->first_failed >= 0)
         code = cli_exit_code(job->members[job->first_failed].status);
-    return code == 255 ? CLI_EXIT_FAILED : code; /* 255 is ssh's own */
+    return code == CLI_EXIT_UNREACHED ? CLI_EXIT_FAILED : code;
 }
 
 int cli_remote_run(cli_job *job)

@@ -111,7 +111,11 @@ static bool find_places(const char *name, char self[PATH_MAX], char folder[PATH_
     return getcwd(folder, PATH_MAX) || fail(name, "cannot name the folder it was started in");
 }
 
-/* Returns the command of host `node`, to be freed; NULL after an error, which is printed. */
+/*
+ * Returns the command of host `node`, to be freed; NULL after an error, which is printed. Where
+ * yoke cannot be started, the shell or the loader says so, and the code tells that from ranks that
+ * cannot.
+ */
 static char *write_command(const cli_run_options *o, char *const *program, const cli_launch *launch,
                            const cli_remote *remote, int node, int port)
 {
@@ -126,12 +130,14 @@ static char *write_command(const cli_run_options *o, char *const *program, const
     }
     fputs("cd", file);
     put_word(file, folder);
-    fputs(" && ", file);
+    fputs(" &&", file);
+    put_word(file, self);
+    fprintf(file, " --version >/dev/null || exit %d; ", CLI_EXIT_UNREACHED);
     put_environment(file);
     put_word(file, self);
     fprintf(file, " run --nnodes %d --node-rank %d --nproc-per-node %d --master-port %d",
             launch->ranks, node, remote->hosts[node].slots, port);
-    put_option(file, "--master-addr", remote->hosts[0].name);
+    put_option(file, "--master-addr", cli_host_address(&remote->hosts[0]));
     put_options(file, o);
     fputs(" --", file);
     for (; *program; program++)
@@ -150,7 +156,7 @@ static int choose_port(const cli_run_options *o, const cli_host *first)
     for (int i = 0; i < ATTEMPTS && taken; i++) {
         if (!(port = cli_net_claim_port(CLI_NET_PORT, CLI_NET_PORTS)))
             return CLI_RUN_PORT;
-        taken = !first->here && cli_net_accepts(first->name, port);
+        taken = !first->here && cli_net_accepts(cli_host_address(first), port);
     }
     return port;
 }
@@ -171,6 +177,11 @@ static void forget_variables(const char *prefix)
     }
 }
 
+static bool is_loopback(const cli_host *host)
+{
+    return cli_net_look_up(cli_host_address(host)).loopback;
+}
+
 /* Returns the number of hosts; 0 after a usage error. */
 static int read_hosts(const char *name, const cli_run_options *o, int slots, cli_host *hosts)
 {
@@ -185,8 +196,8 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
         cli_usage_error(name, "--hosts and --hostfile set the number of hosts and their "
                               "rendezvous: --nnodes, --node-rank, --rdzv-backend, "
                               "--rdzv-endpoint, --rdzv-conf and --local-addr do not apply");
-    else if (count > 1 && strncmp(hosts[0].name, "localhost", 9) == 0 &&
-             cli_net_look_up(hosts[0].name).loopback && !cli_net_look_up(hosts[1].name).loopback)
+    else if (count > 1 && strncmp(cli_host_address(&hosts[0]), "localhost", 9) == 0 &&
+             is_loopback(&hosts[0]) && !is_loopback(&hosts[1]))
         cli_usage_error(name, "--hosts: give the first host the name by which the others reach "
                               "it, not localhost");
     else
@@ -194,10 +205,12 @@ static int read_hosts(const char *name, const cli_run_options *o, int slots, cli
     return 0;
 }
 
+/* Where a user is named, it may be another one than here: ssh decides. */
 static void find_this_host(cli_host *hosts, int count)
 {
     for (int i = 0; i < count; i++)
-        hosts[i].here = cli_net_is_this_host(hosts[i].name);
+        hosts[i].here =
+            cli_host_address(&hosts[i]) == hosts[i].name && cli_net_is_this_host(hosts[i].name);
 }
 
 /* Local ranks are those of the host with the most; returns -1 or the exit code of a usage error. */

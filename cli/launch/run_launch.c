@@ -149,6 +149,13 @@ static int read_conf(const char *name, const cli_run_options *o, cli_run_lists *
     const char *secret = getenv("YOKE_SECRET");
     launch->controlled = cli_control_accept(lists->secret, sizeof lists->secret);
     launch->secret = launch->controlled ? lists->secret : secret ? secret : "";
+    if (launch->controlled && !*lists->secret) {
+        fprintf(stderr,
+                "%s: the secret of the job has not come through stdin: YOKE_RSH must pass it on "
+                "(ssh without -n)\n",
+                name);
+        return CLI_EXIT_UNREACHED;
+    }
     if (snprintf(lists->conf, sizeof lists->conf, "%s", o->conf) >= (int)sizeof lists->conf)
         return cli_usage_error(name, "--rdzv-conf is too long");
     char *rest = lists->conf;

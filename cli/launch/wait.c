@@ -13,11 +13,6 @@
 #include "launch/end.h"
 #include "launch/ready.h"
 
-static bool sink_is_full(const cli_sink *sink)
-{
-    return sink->pending.size > CLI_SINK_MAX;
-}
-
 /*
  * The slots of job->polled: lifeline, signals, orders, control, store, two sinks, then err and out
  * of each rank. err comes first, so that a progress line cleared on err is gone before a line on
@@ -54,8 +49,8 @@ static int fill_slots(cli_job *job)
     for (int slot = STREAMS; slot < STREAMS + 2 * job->started; slot++) {
         const cli_stream *stream = stream_at(job, slot);
         open += stream->fd >= 0;
-        job->polled[slot] =
-            (struct pollfd){.fd = sink_is_full(stream->sink) ? -1 : stream->fd, .events = POLLIN};
+        job->polled[slot] = (struct pollfd){.fd = cli_sink_is_full(stream->sink) ? -1 : stream->fd,
+                                            .events = POLLIN};
     }
     return open;
 }
@@ -136,7 +131,7 @@ static bool read_rest(cli_job *job)
     bool waits, more = true;
     while (more && fill_slots(job) > 0 && !job->output_abandoned) {
         int slots = STREAMS + 2 * job->started;
-        waits = sink_is_full(&job->out) || sink_is_full(&job->err);
+        waits = cli_sink_is_full(&job->out) || cli_sink_is_full(&job->err);
         if (!(waits ? serve_reader(job, slots) : serve_events(job, slots, 0)))
             return false;
         more = waits;

@@ -239,6 +239,24 @@ YK_TEST(a_job_started_through_ssh_restarts_after_a_failure_on_another_host)
     assert_contains(agents[0].output, "[rank 1] start 1\n");
 }
 
+/* Its ssh would wait for the other side for a quarter of an hour. */
+YK_TEST(a_job_started_through_ssh_ends_when_a_host_is_cut_off)
+{
+    char command[4096];
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command,
+             "%s env YOKE_HEARTBEAT_TIMEOUT=3 %s run --hosts n1,n2 sh -c 'echo up; exec sleep 300'",
+             yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    test_job_await(&agents[0], "[rank 1] up");
+    test_job_await(&agents[0], "[rank 0] up");
+    yk_test_cut(2);
+    assert_job_ends(&agents[0], 40, 1);
+    assert_contains(agents[0].output, "host n2 (rank 1) is lost");
+    test_job_gone(&agents[0], 5);
+}
+
 YK_TEST(promise_03_nothing_is_left_on_other_hosts_when_ssh_is_killed)
 {
     char command[4096];

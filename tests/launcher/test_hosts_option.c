@@ -129,6 +129,9 @@ YK_TEST(wrong_host_lists_are_named)
         {"--hosts a,,b", "\"\": expected HOST:RANKS"},
         {"--hosts=-oProxyCommand=x", "expected HOST:RANKS"},
         {"--hosts a:1,a:2", "host a is listed twice"},
+        {"--hosts me@a:1,a:2", "host a is listed twice"},
+        {"--hosts me@:1", "\"me@:1\": expected HOST:RANKS"},
+        {"--hosts @a", "\"@a\": expected HOST:RANKS"},
         {"--hostfile /nowhere", "No such file"},
         {"--hostfile /dev/null", "it lists no host"},
         {"--hosts a --nnodes 2", "--nnodes, --node-rank, --rdzv-backend, --rdzv-endpoint"},
@@ -142,6 +145,31 @@ YK_TEST(wrong_host_lists_are_named)
         assert_contains(job.output, wrong[i][1]);
         assert_int_equal(count(job.output, "\n"), 1);
     }
+}
+
+YK_TEST(a_wrong_number_of_slots_is_named)
+{
+    char command[512];
+    write_file("hosts", "a\nb slots=two\n", 0600);
+    snprintf(command, sizeof command, "run --hostfile %s/hosts true", yk_test_directory());
+    assert_job_code(&job, run(command), 2);
+    assert_contains(job.output,
+                    "line 2: \"slots=two\": expected slots=RANKS, with 1 to 1024 ranks");
+}
+
+/* The name of the first host is also where the others look for the rendezvous. */
+YK_TEST(hosts_may_have_users)
+{
+    char asked[4096];
+    use_own_rsh();
+    assert_job_code(&job,
+                    run("run --hosts me@127.0.0.1:1,you@[127.0.0.2]:2 sh -c 'echo "
+                        "=$RANK of $WORLD_SIZE at $MASTER_ADDR='"),
+                    0);
+    assert_contains(job.output, "[rank 0] =0 of 3 at 127.0.0.1=\n");
+    assert_contains(job.output, "[rank 2] =2 of 3 at 127.0.0.1=\n");
+    yk_test_command(asked, sizeof asked, "cat %s/asked", yk_test_directory());
+    assert_contains(asked, "@127.0.0.");
 }
 
 YK_TEST(a_folder_that_has_been_deleted_is_the_reason_that_is_given)
@@ -196,6 +224,64 @@ YK_TEST(a_host_that_cannot_be_reached_ends_the_job)
     assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
     assert_contains(job.output, "cannot run ./no-such-rsh: No such file");
     test_job_gone(&job, 2);
+}
+
+/* A stand-in for ssh: a script whose arguments are the host and the command. */
+static void use_rsh(const char *script)
+{
+    char rsh[256];
+    snprintf(rsh, sizeof rsh, "%s/rsh", yk_test_directory());
+    write_file("rsh", script, 0700);
+    setenv("YOKE_RSH", rsh, 1);
+}
+
+YK_TEST(a_host_without_the_folder_or_yoke_ends_the_job)
+{
+    static const char *const scripts[][2] = {
+        {"#!/bin/sh\nexec sh -c \"$(echo \"$2\" | sed \"s,^cd ',&/nowhere,\")\"\n", "can't cd"},
+        {"#!/bin/sh\nexec sh -c \"$(echo \"$2\" | sed \"s,/yoke',/nowhere',g\")\"\n", "not found"},
+    };
+    for (int i = 0; i < 2; i++) {
+        use_rsh(scripts[i][0]);
+        assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+        assert_contains(job.output, scripts[i][1]);
+        assert_contains(job.output, "the launcher on host 192.0.2.9, or the connection to it, "
+                                    "exited with code 255");
+        assert_null(strstr(job.output, "waiting"));
+    }
+}
+
+YK_TEST(a_host_without_the_program_is_named_and_no_other)
+{
+    char command[512];
+    use_rsh("#!/bin/sh\nexec sh -c \"$(echo \"$2\" | sed \"s,^cd '[^']*,cd '/,\")\"\n");
+    write_file("program", "#!/bin/sh\nexec sleep 30\n", 0700);
+    snprintf(command, sizeof command,
+             "sh -c 'cd %s && exec %s run --hosts 127.0.0.1:1,192.0.2.9:1 ./program'",
+             yk_test_directory(), test_program());
+    test_job_start_command(&job, command);
+    assert_job_ends(&job, 20, 127);
+    assert_contains(job.output, "cannot start ./program: No such file");
+    assert_contains(job.output, "could not start its ranks\n");
+    assert_null(strstr(job.output, "the launcher on host"));
+}
+
+YK_TEST(a_launcher_that_ends_alone_is_named)
+{
+    use_rsh("#!/bin/sh\necho not available\nexit 3\n");
+    assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 3);
+    assert_contains(job.output, "not available\n");
+    assert_contains(job.output, "yoke run: the launcher on host 192.0.2.9 exited with code 3, but "
+                                "not the other one: stopping it\n");
+}
+
+YK_TEST(a_connection_that_passes_no_input_is_named)
+{
+    use_rsh("#!/bin/sh\nexec sh -c \"$2\" </dev/null\n");
+    assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_contains(job.output, "the secret of the job has not come through stdin: YOKE_RSH must "
+                                "pass it on");
+    assert_contains(job.output, "the launcher on host 192.0.2.9, or the connection to it, ");
 }
 
 static const char *const obedient =
