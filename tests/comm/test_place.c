@@ -48,9 +48,11 @@ static const char *const known[] = {"RANK",
                                     "SLURM_STEP_TASKS_PER_NODE",
                                     "SLURM_TASKS_PER_NODE",
                                     "SLURM_JOB_NODELIST",
+                                    "SLURM_HET_SIZE",
                                     "SLURM_PROCID",
                                     "SLURM_LOCALID",
                                     "SLURM_NODEID",
+                                    "SLURMD_NODENAME",
                                     "SLURM_NTASKS",
                                     "SLURM_LAUNCH_NODE_IPADDR",
                                     "SLURM_SRUN_COMM_HOST",
@@ -109,6 +111,12 @@ static const row rows[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE=2",
      "mpirun of MVAPICH2", 3, 4, 1, 2},
     {SRUN, "srun", 3, 4, 0, 1},
+    /* Two components of a heterogeneous job, whose nodes are numbered in their order, but listed by
+     * their names. */
+    {"SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURM_PROCID=2 SLURM_LOCALID=1 SLURM_NODEID=1 "
+     "SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=n[1,3] "
+     "SLURM_STEP_TASKS_PER_NODE=2,1 SLURMD_NODENAME=n1 SLURM_HET_SIZE=2",
+     "srun", 2, 3, 1, 2},
     /* srun --mpi=pmi2, and srun --mpi=pmix: the same task, told twice. */
     {SRUN "PMI_RANK=3 PMI_SIZE=4 PMI_JOBID=12.0", "mpiexec of MPICH", 3, 4, 0, 1},
     {SRUN "PMIX_RANK=3 PMIX_NAMESPACE=slurm.pmix.12.0", "srun", 3, 4, 0, 1},

@@ -74,6 +74,36 @@ YK_TEST(nodes_may_have_different_numbers_of_tasks)
     }
 }
 
+/* Task 0 is not on the first node, by name. */
+YK_TEST(tasks_are_placed_as_a_file_of_hosts_says)
+{
+    char path[256];
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    snprintf(path, sizeof path, "%s/places", yk_test_directory());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs("n2\nn1\nn2\n", file);
+    fclose(file);
+    for (int i = 0; i < 2; i++) {
+        if (on_n1("env SLURM_HOSTFILE=%s %s srun -n3 %s", path, i ? "MASTER_PORT=29477" : "",
+                  meeting_rank()))
+            fail_with(output);
+        assert_contains(output, "rank 0 of 3 on n2, local 0 of 2: sum 6\n");
+        assert_contains(output, "rank 1 of 3 on n1, local 0 of 1: sum 6\n");
+        assert_contains(output, "rank 2 of 3 on n2, local 1 of 2: sum 6\n");
+    }
+}
+
+YK_TEST(a_port_may_be_given_without_an_address)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    if (on_n1("env MASTER_PORT=29477 srun -N2 -n2 %s", meeting_rank()))
+        fail_with(output);
+    assert_met(output, 2, 1);
+}
+
 YK_TEST(a_step_of_a_larger_allocation_counts_its_own_tasks)
 {
     char script[1024];
@@ -103,6 +133,18 @@ YK_TEST(components_of_one_srun_are_one_job)
     }
 }
 
+YK_TEST(components_may_come_in_another_order_than_the_names_of_their_nodes)
+{
+    char script[1024];
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    snprintf(script, sizeof script, "srun --het-group=0,1 %s", meeting_rank());
+    assert_int_equal(submit("-w n2 -n1 : -w n1 -n2", script), 0);
+    assert_contains(output, "rank 0 of 3 on n2, local 0 of 1: sum 6\n");
+    assert_contains(output, "rank 1 of 3 on n1, local 0 of 2: sum 6\n");
+    assert_contains(output, "rank 2 of 3 on n1, local 1 of 2: sum 6\n");
+}
+
 YK_TEST(components_of_their_own_sruns_are_jobs_of_their_own)
 {
     char script[1024];
@@ -118,6 +160,14 @@ YK_TEST(components_of_their_own_sruns_are_jobs_of_their_own)
                      rank);
             assert_contains(output, line);
         }
+}
+
+YK_TEST(rank_0_says_on_which_host_it_is_where_the_address_is_that_of_another)
+{
+    yk_test_run_as_rank(meet, 0);
+    start_slurm(2);
+    assert_int_not_equal(on_n1("env MASTER_ADDR=n2 timeout 8 srun -N2 -n2 %s", meeting_rank()), 0);
+    assert_contains(output, "still waiting for rank 0, which is this process, on host n1, at n2:");
 }
 
 YK_TEST(array_tasks_on_one_node_do_not_meet_each_other)

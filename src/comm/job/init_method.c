@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/log.h"
+#include "comm/job/hostlist.h"
 #include "comm/store/address.h"
 #include "comm/store/client.h"
 #include "comm/store/server.h"
@@ -80,17 +81,27 @@ static const char *text_env(const char *name, const char *otherwise)
     return text && *text ? text : otherwise;
 }
 
+/* The one port of a meeting point. */
+static yk_status read_port(yki_init_method *m, const char *text, const char *where)
+{
+    long number;
+    if (!yki_parse_int(text, 1, 65535, &number))
+        return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                         "%s: expected a port from 1 to 65535, not \"%.100s\"", where, text);
+    m->at.port = (int)number;
+    m->at.ports = 1;
+    return YK_OK;
+}
+
 static yk_status read_address(yki_init_method *m, const char *host, size_t host_size,
                               const char *port, const char *where)
 {
-    long number;
-    if (host_size == 0 || host_size >= sizeof m->at.host[0] ||
-        !yki_parse_int(port, 1, 65535, &number))
+    m->at = (yki_meeting_point){.hosts = 1};
+    if (host_size == 0 || host_size >= sizeof m->at.host[0])
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "%s: expected a host and a port from 1 to 65535", where);
-    m->at = (yki_meeting_point){.hosts = 1, .port = (int)number, .ports = 1};
     memcpy(m->at.host[0], host, host_size);
-    return YK_OK;
+    return read_port(m, port, where);
 }
 
 static yk_status read_tcp(yki_init_method *m, const char *method)
@@ -173,14 +184,13 @@ static yk_status derive_address(yki_init_method *m, const yki_place *place, cons
                          "the world size is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, "
                          "or start with yoke run",
                          place->world, host ? "MASTER_PORT" : "MASTER_ADDR");
-    if (status == YK_OK && port)
-        return read_address(m, host ? host : m->at.host[0], strlen(host ? host : m->at.host[0]),
-                            port, "MASTER_PORT");
-    if (status == YK_OK && host) {
+    YK_TRY(status);
+    if (host) {
         snprintf(m->at.host[0], sizeof m->at.host[0], "%s", host);
         m->at.hosts = 1;
+        m->at.node_count = 0;
     }
-    return status;
+    return port ? read_port(m, port, "MASTER_PORT") : YK_OK;
 }
 
 static yk_status read_env(yki_job *job, const yki_place *place, yki_init_method *m)
@@ -354,7 +364,7 @@ yk_status yki_init_method_serve(yki_init_method *m, yki_job *job)
 {
     if (m->path[0])
         return serve_file(m, job);
-    if (m->at.ports > 1)
+    if (m->at.ports > 1 || m->at.node_count > 0)
         YK_TRY(serve_first_free(m, job));
     else
         YK_TRY(yk_store_serve(&job->server, m->at.host[0], &m->at.port, m->secret));
@@ -367,13 +377,13 @@ static yk_status search_host(yki_init_method *m, yki_job *job, const char *host)
 {
     bool again = false;
     yk_status status = YK_ERROR_TIMEOUT;
-    m->found = host;
+    snprintf(m->found, sizeof m->found, "%s", host);
     for (int i = 0; i < m->at.ports && status != YK_OK && status != YK_ERROR_NOT_FOUND; i++) {
         m->found_port = m->at.port + i;
         status = yki_store_attempt(&job->store, host, m->found_port, m->secret, &again);
     }
     /* At a derived port there may be anything, such as the store of another job. */
-    bool retry = m->at.ports > 1 || again;
+    bool retry = m->at.ports > 1 || m->at.hosts > 1 || m->at.node_count > 0 || again;
     return status == YK_OK || status == YK_ERROR_NOT_FOUND || !retry ? status : YK_ERROR_TIMEOUT;
 }
 
@@ -391,6 +401,13 @@ static yk_status search(yki_init_method *m, yki_job *job)
         if (status != YK_ERROR_NOT_FOUND)
             result = status;
     }
+    for (int node = 1; node < m->at.node_count && status != YK_OK; node++) {
+        char host[sizeof m->at.host[0]];
+        YK_TRY(yki_hostlist_get(host, sizeof host, m->at.nodes, node));
+        status = search_host(m, job, host);
+        if (status != YK_ERROR_NOT_FOUND)
+            result = status;
+    }
     return result;
 }
 
@@ -399,7 +416,7 @@ static yk_status connect_through_file(yki_init_method *m, yki_job *job)
     bool again;
     if (!read_file(m))
         return yki_error(YK_ERROR_TIMEOUT, "there is no such file yet");
-    m->found = LOOPBACK;
+    snprintf(m->found, sizeof m->found, LOOPBACK);
     m->found_port = m->at.port;
     if (yki_store_attempt(&job->store, LOOPBACK, m->at.port, m->secret, &again) == YK_OK)
         return YK_OK;
@@ -413,12 +430,16 @@ yk_status yki_init_method_connect(yki_init_method *m, yki_job *job)
 
 void yki_init_method_describe(const yki_init_method *m, char *text, size_t size)
 {
-    char at[YKI_ENDPOINT_TEXT];
+    char at[YKI_ENDPOINT_TEXT], ports[32];
+    int last = m->at.port + m->at.ports - 1;
+    snprintf(ports, sizeof ports, m->at.ports == 1 ? "port %d" : "ports %d to %d", m->at.port,
+             last);
     if (m->path[0])
         snprintf(text, size, "through the file %.200s", m->path);
+    else if (m->at.node_count > 0)
+        snprintf(text, size, "on one of %.200s, %s", m->at.nodes, ports);
     else if (m->at.ports == 1)
         snprintf(text, size, "at %.210s", yki_endpoint_text(at, m->at.host[0], m->at.port));
     else
-        snprintf(text, size, "at %.200s, ports %d to %d", m->at.host[0], m->at.port,
-                 m->at.port + m->at.ports - 1);
+        snprintf(text, size, "at %.200s, %s", m->at.host[0], ports);
 }

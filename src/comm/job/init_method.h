@@ -13,7 +13,7 @@ typedef struct yki_init_method {
     yki_meeting_point at;
     int rest[YKI_MEETING_HOSTS];  /* attempts until a host's name is looked up again */
     double deadline, next_notice; /* when to log again for whom this rank waits */
-    const char *found;            /* the host at which the store was found, at this port: */
+    char found[256];              /* the host at which the store was found, at this port: */
     int found_port;
 } yki_init_method;
 

@@ -101,6 +101,7 @@ yk_status yki_meeting_point_derive(yki_meeting_point *point, const yki_place *pl
         YK_TRY(yki_slurm_first_host(point->host[point->hosts++], sizeof point->host[0]));
         if (strcmp(point->host[0], "127.0.0.1") != 0)
             add_host(point, yki_slurm_launch_address());
+        point->nodes = yki_slurm_other_hosts(&point->node_count);
         yki_slurm_identity(point->identity, sizeof point->identity);
     } else if (place->mpi && place->local_world == place->world) {
         add_host(point, "127.0.0.1");

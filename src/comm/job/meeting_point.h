@@ -12,6 +12,8 @@ enum { YKI_MEETING_HOSTS = 4, YKI_MEETING_PORTS = 8 };
 typedef struct yki_meeting_point {
     char host[YKI_MEETING_HOSTS][256]; /* by which to look for rank 0, the likelier name first */
     int hosts;
+    const char *nodes; /* a list of Slurm's, on any host of which rank 0 may be, or NULL */
+    int node_count;
     int port; /* and the next `ports` - 1: rank 0 takes the first that is free */
     int ports;
     char identity[160]; /* names the job. Stores of other jobs on these ports refuse us by it */

@@ -36,11 +36,22 @@ static void notice_waiting(yki_init_method *m, const char *what, const char *whe
     YKI_WARN("still waiting for %s %s: %s", what, where, yki_error_text());
 }
 
+/* Rank 0 does not find its own store where the address that was given is another host's. */
+static void describe_store(const yki_job *job, char *text, size_t size)
+{
+    if (job->server)
+        snprintf(text, size, "rank 0, which is this process, on host %.64s,",
+                 job->peers[job->rank].host);
+    else
+        snprintf(text, size, "%s",
+                 job->launcher ? "the launcher's store" : "rank 0, which serves the store,");
+}
+
 static yk_status reach_store(yki_job *job, yki_init_method *m)
 {
-    char where[256];
+    char where[256], what[128];
     yki_init_method_describe(m, where, sizeof where);
-    const char *what = job->launcher ? "the launcher's store" : "rank 0, which serves the store,";
+    describe_store(job, what, sizeof what);
     for (long pause_ns = 2000000;; pause_ns = pause_ns < 50000000 ? 2 * pause_ns : pause_ns) {
         yk_status status = yki_init_method_connect(m, job);
         if (status != YK_ERROR_TIMEOUT && status != YK_ERROR_NOT_FOUND)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/environment.h"
 #include "comm/job/hostlist.h"
@@ -28,10 +29,28 @@ bool yki_slurm_in_step(void)
     return step >= 0 && step < FIRST_SPECIAL_STEP;
 }
 
+static const char *step_nodes(void)
+{
+    return text_of("SLURM_STEP_NODELIST", text_of("SLURM_JOB_NODELIST", NULL));
+}
+
+/* Where this node is in the step's lists. SLURM_NODEID tells it, but not among the components of a
+ * heterogeneous job, whose lists are sorted by name. */
+static long own_index(void)
+{
+    char host[256];
+    const char *own = text_of("SLURMD_NODENAME", NULL), *nodes = step_nodes();
+    long count = number_of("SLURM_STEP_NUM_NODES");
+    for (long i = 0; own && nodes && i < count; i++)
+        if (yki_hostlist_get(host, sizeof host, nodes, i) == YK_OK && strcmp(host, own) == 0)
+            return i;
+    return number_of("SLURM_NODEID");
+}
+
 int yki_slurm_local_tasks(void)
 {
     const char *tasks = text_of("SLURM_STEP_TASKS_PER_NODE", text_of("SLURM_TASKS_PER_NODE", NULL));
-    long node = number_of("SLURM_NODEID"), count;
+    long node = own_index(), count;
     if (!tasks || node < 0 || yki_countlist_get(&count, tasks, node) != YK_OK || count > 1 << 16)
         return -1;
     return (int)count;
@@ -39,12 +58,21 @@ int yki_slurm_local_tasks(void)
 
 yk_status yki_slurm_first_host(char *host, size_t size)
 {
-    const char *nodes = text_of("SLURM_STEP_NODELIST", text_of("SLURM_JOB_NODELIST", NULL));
+    const char *nodes = step_nodes();
     if (number_of("SLURM_STEP_NUM_NODES") == 1 || !nodes) {
         snprintf(host, size, "127.0.0.1");
         return YK_OK;
     }
     return yki_hostlist_get(host, size, nodes, 0);
+}
+
+const char *yki_slurm_other_hosts(int *count)
+{
+    long nodes = number_of("SLURM_STEP_NUM_NODES");
+    bool any = strcmp(text_of("SLURM_DISTRIBUTION", ""), "arbitrary") == 0 ||
+               number_of("SLURM_HET_SIZE") > 1;
+    *count = any && nodes > 1 ? (int)nodes : 0;
+    return *count ? step_nodes() : NULL;
 }
 
 const char *yki_slurm_launch_address(void)
