@@ -279,6 +279,12 @@ YK_TEST(without_an_address_it_says_what_to_set)
     set_environment("RANK=1 WORLD_SIZE=2 MASTER_PORT=1");
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_group_init(&group, NULL));
     assert_contains(yk_last_error(), "MASTER_ADDR is not set");
+    set_environment(OPEN_MPI);
+    setenv("YOKE_MODULES", "/nowhere", 1); /* and this process is none of mpirun's */
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yk_group_init(&group, NULL));
+    assert_contains(yk_last_error(), "mpirun of Open MPI tells of 4 ranks on several hosts "
+                                     "(OMPI_COMM_WORLD_SIZE), but not where rank 0 is: yoke's "
+                                     "module for this MPI is missing");
 }
 
 /* ---- jobs without any address ---------------------------------------------------------------- */

@@ -174,16 +174,28 @@ static yk_status read_torchrun(yki_init_method *m)
     return YK_OK;
 }
 
+static yk_status refuse_unknown_address(const yki_place *place, const char *missing)
+{
+    if (place->mpi)
+        return yki_error(
+            YK_ERROR_INVALID_ARGUMENT,
+            "%s tells of %d ranks on several hosts (%s), but not where rank 0 is: "
+            "yoke's module for this MPI is missing (see yoke info), or the process was "
+            "started without mpirun; otherwise set MASTER_ADDR and MASTER_PORT",
+            place->source, place->world, place->size_name);
+    return yki_error(YK_ERROR_INVALID_ARGUMENT,
+                     "the world size is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, or "
+                     "start with yoke run",
+                     place->world, missing);
+}
+
 /* Of MASTER_ADDR and MASTER_PORT, one or both are not set. */
 static yk_status derive_address(yki_init_method *m, const yki_place *place, const char *host,
                                 const char *port)
 {
     yk_status status = yki_meeting_point_derive(&m->at, place, m->deadline - yki_now());
     if (status == YK_ERROR_NOT_FOUND)
-        return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                         "the world size is %d but %s is not set: set MASTER_ADDR and MASTER_PORT, "
-                         "or start with yoke run",
-                         place->world, host ? "MASTER_PORT" : "MASTER_ADDR");
+        return refuse_unknown_address(place, host ? "MASTER_PORT" : "MASTER_ADDR");
     YK_TRY(status);
     if (host) {
         snprintf(m->at.host[0], sizeof m->at.host[0], "%s", host);
