@@ -126,6 +126,15 @@ static void name_those_awaited(const yk_group *group, bool *late)
         late[r] = r != job->rank && !atomic_load(&group->watched->waits[r]);
 }
 
+/* Whether all of these ranks are on other hosts, and wait in calls of their own. */
+static bool wait_elsewhere(const yk_group *group, const bool *late)
+{
+    for (int r = 0; r < group->job.world; r++)
+        if (late[r] && !(group->job.peers[r].remote && atomic_load(&group->watched->waits[r])))
+            return false;
+    return group->running != NULL;
+}
+
 /* known: all of these ranks are missing; otherwise some of them may be. */
 static yk_status fail_late(yk_group *group, bool *late, bool known)
 {
@@ -144,9 +153,15 @@ static yk_status fail_late(yk_group *group, bool *late, bool known)
     while (!late[one])
         one++;
     const yki_peer *peer = &job->peers[one];
-    snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s%s)",
-             job->timeout_s, list, peer->pid, peer->remote ? "on host " : "",
-             peer->remote ? peer->host : yki_job_doing(job, one));
+    if (wait_elsewhere(group, late))
+        snprintf(text, sizeof text,
+                 "timed out after %g s: rank %s waits, too (pid %d on host %s): the network "
+                 "between the hosts loses data, or the process is stopped",
+                 job->timeout_s, list, peer->pid, peer->host);
+    else
+        snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s%s)",
+                 job->timeout_s, list, peer->pid, peer->remote ? "on host " : "",
+                 peer->remote ? peer->host : yki_job_doing(job, one));
     return fail(group, -1, false, YK_ERROR_TIMEOUT, text);
 }
 

@@ -109,6 +109,53 @@ YK_TEST(promise_02_a_rank_that_is_stopped_on_another_host_is_named)
         assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
 }
 
+/* ---- a network that loses large packets ------------------------------------------------------ */
+
+static void sum_until_lost(int rank, int world)
+{
+    (void)world;
+    enum { COUNT = 100000 };
+    float *data = calloc(COUNT, sizeof *data);
+    assert_non_null(data);
+    yk_group *group = join(6);
+    yk_status status;
+    leave_text("begun", rank, "yes");
+    while ((status = yk_all_reduce(group, data, COUNT, YK_F32, YK_REDUCE_SUM, NULL)) == YK_OK)
+        ;
+    assert_int_equal(status, YK_ERROR_TIMEOUT);
+    assert_contains(yk_last_error(), "timed out after 6 s: rank ");
+    assert_contains(yk_last_error(), " waits, too (pid ");
+    assert_contains(yk_last_error(), "the network between the hosts loses data");
+    assert_null(strstr(yk_last_error(), "did not take part"));
+    exit(3);
+}
+
+static void set_link(int host, const char *options)
+{
+    char output[256];
+    if (yk_test_command(output, sizeof output, "%s ip link set eth0 %s", yk_test_on(host), options))
+        fail_msg("%s", output);
+}
+
+/* As behind a switch that does not pass on what is longer: heartbeats are short. The first packets
+ * must be as long as the network has them, or the kernel takes them for several. */
+static void lose_large_packets(void)
+{
+    await_texts("begun", 3);
+    for (int host = 1; host <= 3; host++)
+        set_link(host, "gso_max_segs 1");
+    set_link(2, "mtu 300");
+}
+
+YK_TEST(a_network_that_loses_large_packets_is_told_from_ranks_that_are_late)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_host_ranks(3, 1, sum_until_lost, statuses, lose_large_packets);
+    for (int rank = 0; rank < 3; rank++)
+        assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
+}
+
 /* ---- many hosts ------------------------------------------------------------------------------ */
 
 static void sum_ranks(int rank, int world)
