@@ -132,7 +132,7 @@ static bool wait_elsewhere(const yk_group *group, const bool *late)
     for (int r = 0; r < group->job.world; r++)
         if (late[r] && !(group->job.peers[r].remote && atomic_load(&group->watched->waits[r])))
             return false;
-    return group->running != NULL;
+    return true;
 }
 
 /* known: all of these ranks are missing; otherwise some of them may be. */

@@ -156,6 +156,40 @@ YK_TEST(a_network_that_loses_large_packets_is_told_from_ranks_that_are_late)
         assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
 }
 
+static void wait_for_unreachable(int rank, int world)
+{
+    (void)rank, (void)world;
+    yk_group *group;
+    await_text("parted", 0);
+    assert_status(
+        YK_ERROR_TIMEOUT,
+        yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.timeout_s = 5)));
+    assert_contains(yk_last_error(), "creating the group: timed out after 5 s: rank ");
+    assert_contains(yk_last_error(), " waits, too (pid ");
+    exit(3);
+}
+
+/* What n2 sends to n3 does not arrive. */
+static void part_n2_from_n3(void)
+{
+    char output[256];
+    assert_int_equal(yk_test_command(output, sizeof output,
+                                     "%s ip neighbour replace %s lladdr 02:00:00:00:00:c8 dev eth0 "
+                                     "nud permanent",
+                                     yk_test_on(2), yk_test_address(3)),
+                     0);
+    leave_text("parted", 0, "yes");
+}
+
+YK_TEST(hosts_that_cannot_reach_each_other_are_told_from_ranks_that_are_late)
+{
+    int statuses[3];
+    open_lines();
+    yk_test_host_ranks(3, 1, wait_for_unreachable, statuses, part_n2_from_n3);
+    for (int rank = 0; rank < 3; rank++)
+        assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
+}
+
 /* ---- many hosts ------------------------------------------------------------------------------ */
 
 static void sum_ranks(int rank, int world)
