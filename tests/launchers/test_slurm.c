@@ -167,7 +167,7 @@ YK_TEST(rank_0_says_on_which_host_it_is_where_the_address_is_that_of_another)
     yk_test_run_as_rank(meet, 0);
     start_slurm(2);
     assert_int_not_equal(on_n1("env MASTER_ADDR=n2 timeout 8 srun -N2 -n2 %s", meeting_rank()), 0);
-    assert_contains(output, "still waiting for rank 0, which is this process, on host n1, at n2:");
+    assert_contains(output, "rank 0: still waiting for its own store, on host n1, at n2:");
 }
 
 YK_TEST(array_tasks_on_one_node_do_not_meet_each_other)

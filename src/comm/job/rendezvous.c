@@ -40,8 +40,7 @@ static void notice_waiting(yki_init_method *m, const char *what, const char *whe
 static void describe_store(const yki_job *job, char *text, size_t size)
 {
     if (job->server)
-        snprintf(text, size, "rank 0, which is this process, on host %.64s,",
-                 job->peers[job->rank].host);
+        snprintf(text, size, "its own store, on host %.64s,", job->peers[job->rank].host);
     else
         snprintf(text, size, "%s",
                  job->launcher ? "the launcher's store" : "rank 0, which serves the store,");
