@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "rank_lines.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- 8: missing ranks, and ranks too many ---------------------------------------------------- */
@@ -186,6 +189,37 @@ YK_TEST(port_held_by_torchruns_agent)
     }
     yk_test_ranks(3, torchrun_body);
     yk_store_server_destroy(agent);
+}
+
+/* Leaves the file of an agent; old: one that was written two days ago. */
+static void leave_agent_file(char path[256], pid_t agent, bool old)
+{
+    struct timespec times[2] = {{.tv_sec = time(NULL) - (old ? 2 * 86400 : 0)}};
+    times[1] = times[0];
+    snprintf(path, 256, "%s/yoke-torchrun-%u-%d-29500-0", yk_test_directory(), geteuid(),
+             (int)agent);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Rank 0 of another job was killed while it waited for the others. */
+YK_TEST(files_of_agents_that_have_ended_are_removed)
+{
+    enum { NOBODY = 1 << 30 }; /* no system has so many processes */
+    char ended[256] = "", recent[256] = "", alive[256] = "";
+    if (!getenv("YK_TEST_RANK")) {
+        setenv("XDG_RUNTIME_DIR", yk_test_directory(), 1);
+        leave_agent_file(ended, NOBODY, true);
+        leave_agent_file(recent, NOBODY + 1, false);
+        leave_agent_file(alive, getpid(), true);
+        setenv("YK_TEST_AGENT_PORT", "29501", 1);
+    }
+    yk_test_ranks(2, torchrun_body);
+    assert_int_equal(access(ended, F_OK), -1);
+    assert_int_equal(access(recent, F_OK), 0);
+    assert_int_equal(access(alive, F_OK), 0);
 }
 
 /* ---- wills ---------------------------------------------------------------------------------- */

@@ -16,11 +16,14 @@
 #define _GNU_SOURCE
 #include "comm/job/init_method.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,7 +34,7 @@
 #include "comm/store/client.h"
 #include "comm/store/server.h"
 
-enum { DEFAULT_TIMEOUT_S = 300, TORCHRUN_PORT = 29500, REST = 20 /* attempts */ };
+enum { DEFAULT_TIMEOUT_S = 300, TORCHRUN_PORT = 29500, REST = 20 /* attempts */, OLD_S = 86400 };
 
 #define LOOPBACK "127.0.0.1"
 
@@ -153,19 +156,46 @@ static yk_status check_path(const yki_init_method *m)
                                              : "a device or socket");
 }
 
-/* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
-static void agent_path(yki_init_method *m)
+/*
+ * Removes the files of agents that have ended: rank 0 could not, as it was killed while it waited
+ * for the others. Agents of another pid namespace may use the folder, too; their ranks have met
+ * within a day.
+ */
+static void remove_old_files(const char *folder, const char *prefix)
 {
-    snprintf(m->path, sizeof m->path, "%s/yoke-torchrun-%u-%d-%s-%s",
-             text_env("XDG_RUNTIME_DIR", "/tmp"), geteuid(), getppid(),
-             text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
-    YKI_INFO("torchrun's agent listens on MASTER_PORT: using the file %s instead", m->path);
+    struct stat info;
+    size_t length = strlen(prefix);
+    DIR *all = opendir(folder);
+    if (!all)
+        return;
+    for (struct dirent *entry; (entry = readdir(all));) {
+        const char *name = entry->d_name;
+        if (strncmp(name, prefix, length) == 0 &&
+            fstatat(dirfd(all), name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            info.st_uid == geteuid() && time(NULL) - info.st_mtime > OLD_S &&
+            kill(atoi(name + length), 0) && errno == ESRCH)
+            unlinkat(dirfd(all), name, 0);
+    }
+    closedir(all);
 }
 
-static yk_status read_torchrun(yki_init_method *m)
+/* torchrun's agent is the parent of all its ranks and holds MASTER_PORT. */
+static void agent_path(yki_init_method *m, const yki_job *job)
+{
+    char prefix[64];
+    const char *folder = text_env("XDG_RUNTIME_DIR", "/tmp");
+    snprintf(prefix, sizeof prefix, "yoke-torchrun-%u-", geteuid());
+    snprintf(m->path, sizeof m->path, "%s/%s%d-%s-%s", folder, prefix, getppid(),
+             text_env("MASTER_PORT", "0"), text_env("TORCHELASTIC_RESTART_COUNT", "0"));
+    YKI_INFO("torchrun's agent listens on MASTER_PORT: using the file %s instead", m->path);
+    if (job->rank == 0)
+        remove_old_files(folder, prefix);
+}
+
+static yk_status read_torchrun(yki_init_method *m, const yki_job *job)
 {
     if (strcmp(text_env("GROUP_WORLD_SIZE", "1"), "1") == 0) {
-        agent_path(m);
+        agent_path(m, job);
         return check_path(m);
     }
     YK_TRY(yki_meeting_point_of_torchrun(&m->at));
@@ -208,7 +238,7 @@ static yk_status derive_address(yki_init_method *m, const yki_place *place, cons
 static yk_status read_env(yki_job *job, const yki_place *place, yki_init_method *m)
 {
     if (!job->launcher && strcmp(text_env("TORCHELASTIC_USE_AGENT_STORE", ""), "True") == 0)
-        return read_torchrun(m);
+        return read_torchrun(m, job);
     const char *host = text_env("MASTER_ADDR", NULL), *port = text_env("MASTER_PORT", NULL);
     char default_port[16];
     if (job->launcher)
