@@ -207,12 +207,12 @@ static void leave_agent_file(char path[256], pid_t agent, bool old)
 /* Rank 0 of another job was killed while it waited for the others. */
 YK_TEST(files_of_agents_that_have_ended_are_removed)
 {
-    enum { NOBODY = 1 << 30 }; /* no system has so many processes */
+    enum { NO_PROCESS = 1 << 30 }; /* larger than any process ID of Linux */
     char ended[256] = "", recent[256] = "", alive[256] = "";
     if (!getenv("YK_TEST_RANK")) {
         setenv("XDG_RUNTIME_DIR", yk_test_directory(), 1);
-        leave_agent_file(ended, NOBODY, true);
-        leave_agent_file(recent, NOBODY + 1, false);
+        leave_agent_file(ended, NO_PROCESS, true);
+        leave_agent_file(recent, NO_PROCESS + 1, false);
         leave_agent_file(alive, getpid(), true);
         setenv("YK_TEST_AGENT_PORT", "29501", 1);
     }

@@ -390,9 +390,9 @@ typedef struct yki_cuda_take_args {
     const void *x, *dy;
     void *y, *dx;
     yki_cuda_mistakes *mistakes;
-    /* Of backward: (ranges, 2), between which numbers of the index each place is; NULL: nobody
-     * knows, and all are looked at. There is one range for each place, of each row if the index is
-     * not shared. */
+    /* Only backward: (ranges, 2), the first and the last entry of the index that names each place,
+     * so that only those between them are read; NULL: all are read. A row has ranges of its own
+     * unless the rows share the index. */
     int32_t *between;
     int64_t count; /* elements of y, or of dx */
     int64_t ranges;

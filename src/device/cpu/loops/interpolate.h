@@ -4,7 +4,7 @@
  */
 #include "device/cpu/loops/scalar.h"
 
-enum { MIXED_AHEAD = 4096 /* elements that are prefetched before they are read */ };
+enum { MIXED_AHEAD = 4096 /* elements between what is read and what is prefetched */ };
 
 /* The weighted sum of one vector of each of these rows, `pitch` elements apart. */
 YKI_FORCE_INLINE yki_lanes mix_vector(const void *x, int64_t element, int64_t pitch,
