@@ -40,12 +40,18 @@ static int submit(const char *options, const char *script)
     return code;
 }
 
-YK_TEST(srun_starts_ranks_on_two_nodes)
+/* Ranks that this starts on two nodes meet, and say so. */
+static void meet_by(const char *srun)
 {
     yk_test_run_as_rank(meet, 0);
     start_slurm(2);
-    if (on_n1("srun -N2 -n4 --ntasks-per-node=2 %s", meeting_rank()))
+    if (on_n1("%s %s", srun, meeting_rank()))
         fail_with(output);
+}
+
+YK_TEST(srun_starts_ranks_on_two_nodes)
+{
+    meet_by("srun -N2 -n4 --ntasks-per-node=2");
     assert_met(output, 4, 2);
 }
 
@@ -62,10 +68,7 @@ YK_TEST(srun_measures_scaling_on_two_nodes)
 
 YK_TEST(nodes_may_have_different_numbers_of_tasks)
 {
-    yk_test_run_as_rank(meet, 0);
-    start_slurm(2);
-    if (on_n1("srun -N2 -n4 --distribution=arbitrary --nodelist=n1,n1,n1,n2 %s", meeting_rank()))
-        fail_with(output);
+    meet_by("srun -N2 -n4 --distribution=arbitrary --nodelist=n1,n1,n1,n2");
     for (int rank = 0; rank < 4; rank++) {
         char line[128];
         snprintf(line, sizeof line, "rank %d of 4 on n%d, local %d of %d: sum 10\n", rank,
@@ -77,14 +80,12 @@ YK_TEST(nodes_may_have_different_numbers_of_tasks)
 /* Task 0 is not on the first node, by name. */
 YK_TEST(tasks_are_placed_as_a_file_of_hosts_says)
 {
-    char path[256];
+    static const char places[] = "n2\nn1\nn2\n";
     yk_test_run_as_rank(meet, 0);
     start_slurm(2);
-    snprintf(path, sizeof path, "%s/places", yk_test_directory());
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs("n2\nn1\nn2\n", file);
-    fclose(file);
+    char path[256];
+    snprintf(path, sizeof path, "%s", yk_test_path("places"));
+    yk_test_write_file(path, places, sizeof places - 1);
     for (int i = 0; i < 2; i++) {
         if (on_n1("env SLURM_HOSTFILE=%s %s srun -n3 %s", path, i ? "MASTER_PORT=29477" : "",
                   meeting_rank()))
@@ -97,10 +98,7 @@ YK_TEST(tasks_are_placed_as_a_file_of_hosts_says)
 
 YK_TEST(a_port_may_be_given_without_an_address)
 {
-    yk_test_run_as_rank(meet, 0);
-    start_slurm(2);
-    if (on_n1("env MASTER_PORT=29477 srun -N2 -n2 %s", meeting_rank()))
-        fail_with(output);
+    meet_by("env MASTER_PORT=29477 srun -N2 -n2");
     assert_met(output, 2, 1);
 }
 

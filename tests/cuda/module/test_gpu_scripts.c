@@ -108,6 +108,12 @@ YK_TEST(verify_runs_on_several_gpus)
     "sys.dont_write_bytecode = True\n"                                                             \
     "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
 
+/* The end of such a script: runs verify, with these options too, on the second argument, the folder
+ * of the build. */
+#define RUN_VERIFY(options)                                                                        \
+    "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', " options "]\n"              \
+    "sys.exit(verify.main())\n"
+
 /* A case that is new is in the script's list, and a program in what is packed. */
 YK_TEST(verify_runs_all_cases_of_operators)
 {
@@ -193,11 +199,7 @@ YK_TEST(verify_looks_for_memory_that_grows_with_the_steps)
 YK_TEST(verify_wants_plans_that_were_measured)
 {
     need_python();
-    static const char script[] =
-        "import os, sys\n"
-        "from importlib.machinery import SourceFileLoader\n"
-        "sys.dont_write_bytecode = True\n"
-        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+    static const char script[] = LOAD_VERIFY
         "class Run:\n"
         "    small, cache, env = True, 'cache', {}\n"
         "    def step(self, *job, **_):\n"
@@ -221,10 +223,8 @@ YK_TEST(verify_goes_on_after_a_failure)
 {
     need_python();
     static const char script[] =
-        LOAD_VERIFY "verify.OPERATORS = ('operators_elementwise', 'operators_pools')\n"
-                    "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--only', "
-                    "'operators,copies']\n"
-                    "sys.exit(verify.main())\n";
+        LOAD_VERIFY "verify.OPERATORS = ('operators_elementwise', 'operators_pools')\n" RUN_VERIFY(
+            "'--only', 'operators,copies'");
     yk_test_write_file(yk_test_path("operators.py"), script, sizeof script - 1);
     setenv("YK_FAKE_FAULT", "add_f32:1", 1);
     assert_int_equal(run("python3 -W ignore operators.py $YOKE_SOURCE $YOKE_BUILD"), 1);
@@ -248,13 +248,11 @@ YK_TEST(verify_ends_a_section_that_takes_too_long)
 YK_TEST(verify_names_the_sections_for_which_no_time_was_left)
 {
     need_python();
-    static const char script[] = LOAD_VERIFY
-        "def slow(run):\n"
-        "    time.sleep(1.5)\n"
-        "verify.SECTIONS = ((slow, 9, ''), (verify.copies, 9, ''), (verify.sums, 9, ''))\n"
-        "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', "
-        "'0.04']\n"
-        "sys.exit(verify.main())\n";
+    static const char script[] =
+        LOAD_VERIFY "def slow(run):\n"
+                    "    time.sleep(1.5)\n"
+                    "verify.SECTIONS = ((slow, 9, ''), (verify.copies, 9, ''), (verify.sums, 9, "
+                    "''))\n" RUN_VERIFY("'--minutes', '0.04'");
     yk_test_write_file(yk_test_path("slow.py"), script, sizeof script - 1);
     assert_int_equal(run("python3 -W ignore slow.py $YOKE_SOURCE $YOKE_BUILD"), 1);
     assert_contains(output, "no time was left for some sections; to run them: --only copies,sums\n"
@@ -265,16 +263,11 @@ YK_TEST(verify_names_the_sections_for_which_no_time_was_left)
 YK_TEST(verify_waits_for_no_process_that_cannot_be_killed)
 {
     need_python();
-    static const char script[] =
-        "import sys\n"
-        "from importlib.machinery import SourceFileLoader\n"
-        "sys.dont_write_bytecode = True\n"
-        "verify = SourceFileLoader('verify', sys.argv[1] + '/tests/gpu/verify').load_module()\n"
+    static const char script[] = LOAD_VERIFY
         "def stuck(run):\n"
         "    run.command(['sh', '-c', 'echo started; setsid sleep 20 & sleep 20'], 1)\n"
-        "verify.SECTIONS, verify.GRACE = ((stuck, 9, ''), (verify.copies, 9, '')), 1\n"
-        "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', '0.2']\n"
-        "sys.exit(verify.main())\n";
+        "verify.SECTIONS, verify.GRACE = ((stuck, 9, ''), (verify.copies, 9, '')), 1\n" RUN_VERIFY(
+            "'--minutes', '0.2'");
     yk_test_write_file(yk_test_path("stuck.py"), script, sizeof script - 1);
     assert_int_equal(run("python3 -W ignore stuck.py $YOKE_SOURCE $YOKE_BUILD"), 1);
     assert_contains(output, "takes longer than 1 s; started\n");
@@ -289,9 +282,8 @@ YK_TEST(verify_ends_where_a_call_does_not)
         "def stuck(run):\n"
         "    os.makedirs(run.cache)\n"
         "    time.sleep(100)\n"
-        "verify.SECTIONS, verify.GRACE = ((verify.copies, 9, ''), (stuck, 9, '')), 1\n"
-        "sys.argv = ['verify', sys.argv[2], '--small', '--output', 'out', '--minutes', '0.05']\n"
-        "sys.exit(verify.main())\n";
+        "verify.SECTIONS, verify.GRACE = ((verify.copies, 9, ''), (stuck, 9, '')), 1\n" RUN_VERIFY(
+            "'--minutes', '0.05'");
     yk_test_write_file(yk_test_path("stuck.py"), script, sizeof script - 1);
     assert_int_equal(
         run("python3 -W ignore stuck.py $YOKE_SOURCE $YOKE_BUILD; "
