@@ -228,9 +228,10 @@ def network_train_table(found):
 
 
 def network_traffic_table(found):
-    rows = [[f"{row['hosts']} x {row['ranks']}", row["backend"], f"{row['of_buffer']:.3f}",
-             f"{2 * (row['hosts'] - 1) / row['hosts']:.3f}"] for row in found["rows"]]
-    return markdown(["hosts x ranks", "backend", "sent by a host, of the buffer", "at the least"], rows)
+    times = {"all-reduce": 2, "all-gather": 1}
+    rows = [[row["operation"], f"{row['hosts']} x {row['ranks']}", row["backend"], f"{row['of_buffer']:.3f}",
+             f"{times[row['operation']] * (row['hosts'] - 1) / row['hosts']:.3f}"] for row in found["rows"]]
+    return markdown(["", "hosts x ranks", "backend", "sent by a host, of the buffer", "at the least"], rows)
 
 
 def network_local_sgd_table(found):

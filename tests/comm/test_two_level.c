@@ -80,6 +80,28 @@ static void check_broadcasts(yk_group *group, int rank, int world, void *memory)
         }
 }
 
+/* Each rank's part of the result is of its own numbers; in place and not. */
+static void check_all_gathers(yk_group *group, int rank, int world)
+{
+    size_t most = counts[sizeof counts / sizeof *counts - 1];
+    int32_t *all = malloc((size_t)world * most * sizeof *all), *mine = malloc(most * sizeof *mine);
+    assert_non_null(all);
+    assert_non_null(mine);
+    for (size_t c = 0; c < 2 * sizeof counts / sizeof *counts; c++) {
+        size_t count = counts[c / 2];
+        int32_t *in = c % 2 ? mine : all + (size_t)rank * count;
+        memset(all, -1, (size_t)world * count * sizeof *all);
+        for (size_t i = 0; i < count; i++)
+            in[i] = (int32_t)i * 8 + rank;
+        assert_ok(yk_all_gather(group, all, in, count, YK_I32, NULL));
+        for (int r = 0; r < world; r++)
+            for (size_t i = 0; i < count; i++)
+                assert_int_equal(all[(size_t)r * count + i], (int32_t)i * 8 + r);
+    }
+    free(all);
+    free(mine);
+}
+
 static void check_integers(yk_group *group, int rank, int world)
 {
     int64_t data[5000];
@@ -116,6 +138,7 @@ static void check_all(yk_group *group, int rank, int world)
     check_reduces(group, rank, world, shared);
     check_broadcasts(group, rank, world, shared);
     check_broadcasts(group, rank, world, own);
+    check_all_gathers(group, rank, world);
     check_integers(group, rank, world);
     assert_ok(yk_group_free(group, shared));
     yk_group_destroy(group);
@@ -171,6 +194,51 @@ YK_TEST_RANKS(large_buffers_between_even_hosts, 4)
 YK_TEST_RANKS(large_buffers_between_uneven_hosts, 5)
 {
     check_pieces(join_on("a|b", 60), rank, world);
+}
+
+/* An all-gather that passes in three pieces, of which the last is larger. Where the last rank
+ * brings so little that it would be gathered in another way, nothing moves. */
+static void check_gathered_pieces(yk_group *group, int rank, int world)
+{
+    enum { COUNT = 1300003 };
+    float *all = malloc((size_t)world * COUNT * sizeof *all), *mine = malloc(COUNT * sizeof *mine);
+    yk_work *work;
+    assert_non_null(all);
+    assert_non_null(mine);
+    for (size_t i = 0; i < COUNT; i++)
+        mine[i] = value(rank, i);
+    for (int round = 0; round < 2; round++) {
+        all[0] = -1;
+        size_t count = rank == world - 1 ? 1 : COUNT;
+        assert_status(YK_ERROR_MISMATCH, yk_all_gather(group, all, mine, count, YK_F32, NULL));
+        assert_true(all[0] == -1);
+        assert_ok(yk_all_gather(group, all, mine, COUNT, YK_F32, round ? &work : NULL));
+        if (round)
+            assert_ok(yk_work_wait(work));
+        for (int r = 0; r < world; r++)
+            for (size_t i = 0; i < COUNT; i++)
+                if (all[(size_t)r * COUNT + i] != value(r, i))
+                    fail_msg("element %zu of rank %d is %g", i, r,
+                             (double)all[(size_t)r * COUNT + i]);
+    }
+    yk_group_destroy(group);
+    free(all);
+    free(mine);
+}
+
+YK_TEST_RANKS(large_all_gathers_between_even_hosts, 4)
+{
+    check_gathered_pieces(join_on("a|b", 60), rank, world);
+}
+
+YK_TEST_RANKS(large_all_gathers_between_hosts_whose_ranks_are_interleaved, 4)
+{
+    check_gathered_pieces(join_on("a|b|b|a", 60), rank, world);
+}
+
+YK_TEST_RANKS(large_all_gathers_between_uneven_hosts, 5)
+{
+    check_gathered_pieces(join_on("a|b", 60), rank, world);
 }
 
 YK_TEST_RANKS(hosts_with_three_ranks_and_two, 5)

@@ -228,19 +228,40 @@ static void sum_large_buffers(int rank, int world)
     free(data);
 }
 
-/* Each of H hosts sends 2 (H - 1) / H of a buffer, by the counters of its interface, which count
- * headers and confirmations, too; two ranks of a host send no more than one. */
-YK_TEST(a_host_sends_no_more_of_a_sum_than_it_must)
+/* Runs body as two ranks on each of two hosts, each of which then has sent so many bytes, by the
+ * counters of its interface, and little more: they count headers and confirmations, too. */
+static void check_sent(void (*body)(int rank, int world), uint64_t bytes)
 {
-    uint64_t before[3], sent[3];
-    yk_test_run_as_rank(sum_large_buffers, 4);
+    uint64_t before[3];
+    yk_test_run_as_rank(body, 4);
     yk_test_hosts(2);
     for (int host = 1; host <= 2; host++)
         before[host] = yk_test_bytes_sent(host);
-    yk_test_host_ranks(2, 2, sum_large_buffers, NULL, NULL);
-    for (int host = 1; host <= 2; host++) {
-        sent[host] = yk_test_bytes_sent(host) - before[host];
-        assert_in_range(sent[host], SUMS * (uint64_t)SUM_BYTES,
-                        SUMS * (uint64_t)SUM_BYTES / 10 * 11);
-    }
+    yk_test_host_ranks(2, 2, body, NULL, NULL);
+    for (int host = 1; host <= 2; host++)
+        assert_in_range(yk_test_bytes_sent(host) - before[host], bytes, bytes / 10 * 11);
+}
+
+/* Each of H hosts sends 2 (H - 1) / H of a buffer; two ranks of a host send no more than one. */
+YK_TEST(a_host_sends_no_more_of_a_sum_than_it_must)
+{
+    check_sent(sum_large_buffers, SUMS * (uint64_t)SUM_BYTES);
+}
+
+static void gather_large_buffers(int rank, int world)
+{
+    float *all = calloc((size_t)world * SUM_BYTES / sizeof(float), sizeof(float));
+    assert_non_null(all);
+    yk_group *group = join(60);
+    for (int i = 0; i < SUMS; i++)
+        assert_ok(yk_all_gather(group, all, all + (size_t)rank * SUM_BYTES / sizeof(float),
+                                SUM_BYTES / sizeof(float), YK_F32, NULL));
+    yk_group_destroy(group);
+    free(all);
+}
+
+/* The data of its ranks, once to each other host. */
+YK_TEST(a_host_sends_no_more_of_an_all_gather_than_it_must)
+{
+    check_sent(gather_large_buffers, 2 * SUMS * (uint64_t)SUM_BYTES);
 }

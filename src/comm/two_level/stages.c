@@ -1,4 +1,4 @@
-/* What the three stages do. Each uses groups that no other stage uses. */
+/* What the three stages do, but for all-gathers. Each uses groups that no other stage uses. */
 #include <string.h>
 
 #include "comm/two_level/two_level.h"
@@ -17,8 +17,8 @@ yk_status yki_two_level_adopt_failure(two_level *tl, const yk_group *part, yk_st
     return status;
 }
 
-static yk_status run_on(two_level *tl, yk_group *part, const yk_descriptor *what, const void *in,
-                        void *out, bool background)
+yk_status yki_two_level_run(two_level *tl, yk_group *part, const yk_descriptor *what,
+                            const void *in, void *out, bool background)
 {
     yki_call call = {.base = {.what = *what, .in = in, .out = out}};
     part->background = background;
@@ -38,14 +38,16 @@ static yk_status pass_messages(two_level *tl, const yk_backend_call *call)
     return status == YK_OK ? YK_OK : yki_two_level_adopt_failure(tl, tl->flat, status);
 }
 
-static yk_descriptor bytes_of(yk_operation operation, size_t count)
-{
-    return (yk_descriptor){.operation = (uint8_t)operation, .dtype = YK_U8, .count = count};
-}
-
 static bool is_reduced(const yk_descriptor *what)
 {
     return what->operation == YK_OPERATION_ALL_REDUCE || what->operation == YK_OPERATION_REDUCE;
+}
+
+/* Whether it is an all-gather of so many bytes of each rank, which proceeds in this way. */
+static bool is_gathered(const two_level *tl, const yk_backend_call *call, size_t bytes,
+                        two_level_way way)
+{
+    return call->what.operation == YK_OPERATION_ALL_GATHER && yki_two_level_way(tl, bytes) == way;
 }
 
 static bool on_roots_host(const two_level *tl, const yk_backend_call *call)
@@ -61,25 +63,35 @@ static bool gets_result(const two_level *tl, const yk_backend_call *call)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+static size_t bytes_of(const yk_backend_call *call)
+{
+    return call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
+}
+
 size_t yki_two_level_pieces(const two_level *tl, const yk_backend_call *call)
 {
-    if (!is_reduced(&call->what) || call->compare_only)
+    size_t bytes = bytes_of(call), most = (size_t)tl->slices * SLICE_OF_PIECE;
+    if (call->compare_only)
         return 1;
-    size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
-    size_t most = (size_t)tl->slices * SLICE_OF_PIECE;
-    return bytes <= most ? 1 : (bytes - 1) / most + 1;
+    if (is_reduced(&call->what))
+        return bytes <= most ? 1 : (bytes - 1) / most + 1;
+    if (is_gathered(tl, call, bytes, TWO_LEVEL_COLUMNS))
+        return yki_two_level_column_pieces(tl, bytes);
+    return 1;
 }
 
 /* The last piece also has the rest of the division. */
-void yki_two_level_piece(yk_backend_call *part, const yk_backend_call *call, size_t piece,
-                         size_t pieces)
+two_level_piece yki_two_level_piece(const yk_backend_call *call, size_t number, size_t pieces)
 {
-    *part = *call;
+    size_t size = yk_dtype_size((yk_dtype)call->what.dtype);
+    two_level_piece piece = {.call = *call, .stride = bytes_of(call)};
     if (pieces == 1)
-        return;
-    size_t each = call->what.count / pieces, start = piece * each;
-    part->what.count = piece == pieces - 1 ? call->what.count - start : each;
-    part->out = (char *)call->out + start * yk_dtype_size((yk_dtype)call->what.dtype);
+        return piece;
+    size_t each = call->what.count / pieces, start = number * each;
+    piece.call.what.count = number == pieces - 1 ? call->what.count - start : each;
+    piece.call.out = (char *)call->out + start * size;
+    piece.call.in = (const char *)call->in + start * size;
+    return piece;
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -136,18 +148,9 @@ static yk_reduce_op level_op(const two_level *tl, const yk_descriptor *what)
 
 yk_status yki_two_level_check(two_level *tl, yk_backend_call *call)
 {
-    bool background = call->background;
-    size_t row = (size_t)tl->most * sizeof *tl->here, table = (size_t)tl->hosts * row;
-    yk_descriptor one = bytes_of(YK_OPERATION_ALL_GATHER, sizeof call->what);
-    yk_descriptor rows = bytes_of(YK_OPERATION_ALL_GATHER, row);
-    yk_descriptor whole = bytes_of(YK_OPERATION_BROADCAST, table);
-    YK_TRY(run_on(tl, tl->reducing, &one, &call->what, tl->here, background));
-    if (tl->leaders)
-        YK_TRY(run_on(tl, tl->leaders, &rows, tl->here, tl->all, background));
-    YK_TRY(run_on(tl, tl->reducing, &whole, tl->all, tl->all, background));
-    for (int r = 0; r < tl->world; r++)
-        tl->ordered[r] = tl->all[tl->host_of[r] * tl->most + tl->index_of[r]];
-    return yk_backend_compare(call, tl->ordered, tl->world);
+    YK_TRY(yki_two_level_gather_table(tl, &call->what, sizeof call->what, tl->called,
+                                      call->background));
+    return yk_backend_compare(call, tl->called, tl->world);
 }
 
 /* To the owners of the slices: what has become of the rest of the data is of no interest. */
@@ -159,17 +162,18 @@ static yk_status reduce_host(two_level *tl, const yk_backend_call *call)
     what.operation = s.count == 1 ? YK_OPERATION_REDUCE : YK_OPERATION_ALL_REDUCE;
     what.root = 0;
     if (!all_own_slices(tl, &s))
-        return run_on(tl, tl->reducing, &what, call->out, call->out, call->background);
+        return yki_two_level_run(tl, tl->reducing, &what, call->out, call->out, call->background);
     yk_descriptor rest = what;
     rest.count = slice_count(&s, call, s.count - 1) - s.each;
     rest.operation = YK_OPERATION_REDUCE;
     rest.root = s.count - 1;
     what.operation = YK_OPERATION_REDUCE_SCATTER;
     what.count = s.each;
-    YK_TRY(run_on(tl, tl->reducing, &what, call->out,
-                  slice_start(&s, call, yk_group_rank(tl->reducing)), call->background));
+    YK_TRY(yki_two_level_run(tl, tl->reducing, &what, call->out,
+                             slice_start(&s, call, yk_group_rank(tl->reducing)), call->background));
     void *end = slice_start(&s, call, s.count);
-    return rest.count ? run_on(tl, tl->reducing, &rest, end, end, call->background) : YK_OK;
+    return rest.count ? yki_two_level_run(tl, tl->reducing, &rest, end, end, call->background)
+                      : YK_OK;
 }
 
 static yk_status broadcast_from(two_level *tl, yk_group *part, const yk_backend_call *call,
@@ -177,15 +181,18 @@ static yk_status broadcast_from(two_level *tl, yk_group *part, const yk_backend_
 {
     yk_descriptor what = call->what;
     what.root = root;
-    return run_on(tl, part, &what, call->out, call->out, call->background);
+    return yki_two_level_run(tl, part, &what, call->out, call->out, call->background);
 }
 
-yk_status yki_two_level_reduce(two_level *tl, yk_backend_call *call)
+yk_status yki_two_level_reduce(two_level *tl, const two_level_piece *piece)
 {
+    const yk_backend_call *call = &piece->call;
     if (call->compare_only)
         return YK_OK;
     if (is_reduced(&call->what))
         return reduce_host(tl, call);
+    if (is_gathered(tl, call, piece->stride, TWO_LEVEL_TABLE))
+        return yki_two_level_gather_table(tl, call->in, piece->stride, call->out, call->background);
     if (call->what.operation == YK_OPERATION_BROADCAST && on_roots_host(tl, call))
         return broadcast_from(tl, tl->reducing, call, tl->index_of[call->what.root]);
     return YK_OK;
@@ -214,14 +221,32 @@ static yk_status reduce_across(two_level *tl, const yk_backend_call *call)
     if (what.operation == YK_OPERATION_REDUCE)
         what.root = roots_owner(tl, call, mine);
     void *data = slice_start(&s, call, mine);
-    YK_TRY(run_on(tl, tl->across, &what, data, data, call->background));
+    YK_TRY(yki_two_level_run(tl, tl->across, &what, data, data, call->background));
     if (what.reduce != call->what.reduce && gets_result(tl, call))
         yki_two_level_divide(data, what.count, (yk_dtype)what.dtype, tl->world);
     return YK_OK;
 }
 
-yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
+static yk_status run_flat(two_level *tl, const yk_backend_call *call)
 {
+    return yki_two_level_run(tl, tl->flat, &call->what, call->in, call->out, call->background);
+}
+
+static yk_status gather_across(two_level *tl, const two_level_piece *piece)
+{
+    switch (yki_two_level_way(tl, piece->stride)) {
+    case TWO_LEVEL_COLUMNS:
+        return yki_two_level_gather_column(tl, piece);
+    case TWO_LEVEL_FLAT:
+        return run_flat(tl, &piece->call);
+    default: /* the table has been gathered */
+        return YK_OK;
+    }
+}
+
+yk_status yki_two_level_cross(two_level *tl, const two_level_piece *piece)
+{
+    const yk_backend_call *call = &piece->call;
     if (call->compare_only)
         return YK_OK;
     if (call->message_count > 0)
@@ -237,8 +262,10 @@ yk_status yki_two_level_cross(two_level *tl, yk_backend_call *call)
     case YK_OPERATION_BARRIER: /* the check was one */
     case YK_OPERATION_ALLOC:
         return YK_OK;
+    case YK_OPERATION_ALL_GATHER:
+        return gather_across(tl, piece);
     default:
-        return run_on(tl, tl->flat, &call->what, call->in, call->out, call->background);
+        return run_flat(tl, call);
     }
 }
 
@@ -255,7 +282,7 @@ static yk_status broadcast_slice(two_level *tl, const yk_backend_call *call, int
                           .count = count};
     if (count == 0 || (!all && owner == tl->index_of[call->what.root]))
         return YK_OK;
-    return run_on(tl, tl->gathering, &what, data, data, call->background);
+    return yki_two_level_run(tl, tl->gathering, &what, data, data, call->background);
 }
 
 static yk_status gather_host(two_level *tl, const yk_backend_call *call)
@@ -269,8 +296,9 @@ static yk_status gather_host(two_level *tl, const yk_backend_call *call)
                               .root = all ? 0 : tl->index_of[call->what.root],
                               .count = s.each};
         int last = s.count - 1;
-        YK_TRY(run_on(tl, tl->gathering, &what, slice_start(&s, call, yk_group_rank(tl->gathering)),
-                      call->out, call->background));
+        YK_TRY(yki_two_level_run(tl, tl->gathering, &what,
+                                 slice_start(&s, call, yk_group_rank(tl->gathering)), call->out,
+                                 call->background));
         return broadcast_slice(tl, call, last, slice_start(&s, call, s.count),
                                slice_count(&s, call, last) - s.each);
     }
@@ -279,10 +307,13 @@ static yk_status gather_host(two_level *tl, const yk_backend_call *call)
     return YK_OK;
 }
 
-yk_status yki_two_level_gather(two_level *tl, yk_backend_call *call)
+yk_status yki_two_level_gather(two_level *tl, const two_level_piece *piece)
 {
+    const yk_backend_call *call = &piece->call;
     if (call->compare_only)
         return YK_OK;
+    if (is_gathered(tl, call, piece->stride, TWO_LEVEL_COLUMNS))
+        return yki_two_level_share_columns(tl, piece);
     if (is_reduced(&call->what))
         return gets_result(tl, call) ? gather_host(tl, call) : YK_OK;
     if (call->what.operation == YK_OPERATION_BROADCAST && !on_roots_host(tl, call))

@@ -43,11 +43,21 @@ static bool allocate(two_level *tl, int world)
 {
     size_t n = (size_t)world;
     tl->host_of = yki_calloc(2 * n, sizeof *tl->host_of);
-    tl->here = yki_calloc(n, sizeof *tl->here);
-    tl->all = yki_calloc(n * n, sizeof *tl->all);
-    tl->ordered = yki_calloc(n, sizeof *tl->ordered);
+    tl->called = yki_calloc(n, sizeof *tl->called);
     tl->index_of = tl->host_of ? tl->host_of + n : NULL;
-    return tl->host_of && tl->here && tl->all && tl->ordered;
+    return tl->host_of && tl->called;
+}
+
+/* Of all-gathers. Most of it is never touched where there are none of much data. */
+static yk_status allocate_gathered(two_level *tl)
+{
+    size_t table = yki_two_level_table_bytes(tl), column = yki_two_level_column_bytes(tl);
+    tl->row = yki_calloc(1, table / (size_t)tl->hosts);
+    tl->table = yki_calloc(1, table);
+    tl->column = yki_calloc(1, column);
+    return tl->row && tl->table && tl->column
+               ? YK_OK
+               : yki_error_memory(2 * table + column, "all-gathers between hosts");
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -150,10 +160,9 @@ static bool must_check(const two_level_stage *stage, const yk_backend_call *call
 static yk_status run_piece(two_level_stage *stage, yk_backend_call *call, size_t piece,
                            size_t pieces)
 {
-    yk_backend_call part;
     if (must_check(stage, call, piece))
         YK_TRY(yki_two_level_check(stage->owner, call));
-    yki_two_level_piece(&part, call, piece, pieces);
+    two_level_piece part = yki_two_level_piece(call, piece, pieces);
     return stage->run(stage->owner, &part);
 }
 
@@ -179,7 +188,7 @@ static yk_status run_stage(void *context, yk_backend_call *call)
 static yk_status start_stages(two_level *tl)
 {
     static const char *const names[] = {"yoke-reduce", "yoke-across", "yoke-gather"};
-    static yk_status (*const runs[])(two_level *, yk_backend_call *) = {
+    static yk_status (*const runs[])(two_level *, const two_level_piece *) = {
         yki_two_level_reduce, yki_two_level_cross, yki_two_level_gather};
     for (int i = 0; i < TWO_LEVEL_STAGES; i++) {
         two_level_stage *stage = &tl->stage[i];
@@ -229,9 +238,10 @@ static void two_level_close(yk_backend *backend)
     pthread_cond_destroy(&tl->changed);
     pthread_mutex_destroy(&tl->lock);
     free(tl->host_of);
-    free(tl->here);
-    free(tl->all);
-    free(tl->ordered);
+    free(tl->called);
+    free(tl->row);
+    free(tl->table);
+    free(tl->column);
     free(tl);
 }
 
@@ -251,8 +261,10 @@ static yk_status two_level_open(yk_backend **backend, const yk_backend_site *sit
         status = yki_error_memory((size_t)site->ranks * 64, "the ranks of all hosts");
     if (status == YK_OK) {
         find_hosts(tl, site);
-        status = open_groups(tl);
+        status = allocate_gathered(tl);
     }
+    if (status == YK_OK)
+        status = open_groups(tl);
     if (status == YK_OK)
         status = start_stages(tl);
     if (status != YK_OK) {
