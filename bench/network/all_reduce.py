@@ -1,6 +1,6 @@
 """yoke's all-reduce over a network, that of the engines it uses, and PyTorch's.
 
-Two hosts with `ranks` ranks each. The programs run in turn, A B C A B C ...; the table shows medians over the
+Hosts with `local` ranks each. The programs run in turn, A B C A B C ...; the table shows medians over the
 repeats, in microseconds. What was not built, or is not installed, is left out. Where a host may send only so much,
 yoke's backends are compared with each other, and with the time that the link needs at the least.
 """
@@ -32,7 +32,7 @@ def mpi_commands(site, local, program):
         file.write(f"#!/bin/sh\ncase $(hostname) in\n{cases}esac\n")
     os.chmod(share, 0o755)
     # Open MPI's ranks wait busily, which takes ten times as long where ranks share a core.
-    crowded = str(int(local > len(site.cores[0])))
+    crowded = str(int(ranks > len({core for cores in site.cores for core in cores})))
     return {"Open MPI": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
                          "mpi_yield_when_idle", crowded, "--mca",
                          "plm_rsh_agent", site.ssh, "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include",
@@ -67,7 +67,7 @@ def programs(args, site, local):
         add_gloo("yoke shm+gloo", "shm+gloo")
     add_gloo("yoke gloo", "gloo")
     if os.path.exists(engine):
-        algorithm = "ring" if local == 1 else "bcube"  # the faster one
+        algorithm = "ring" if site.count * local == 2 else "bcube"  # the faster one
         found["gloo"] = lambda: gloo(site, local, engine, algorithm)
     if local == 1:
         script = os.path.join(HERE, "pytorch_all_reduce.py")

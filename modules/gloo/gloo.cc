@@ -2,15 +2,17 @@
  * The gloo backend: collectives over TCP. This folder has the only C++ of yoke; no exception leaves
  * this file.
  *
- * Every rank is connected with every other (mesh.h). ../common/engine.h says how a call proceeds.
- * What gloo lacks is built from its messages: the exchange of descriptors, reduce_scatter, send and
- * recv.
+ * Every rank is connected with every other twice (mesh.h): by links, on which descriptors are
+ * exchanged, and data is gathered and reduced (links.h), and by gloo. Of what gloo lacks,
+ * reduce_scatter, send and recv are built from its messages. ../common/engine.h says how a call
+ * proceeds.
  *
  * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
- * ended by shutting down the sockets, which makes gloo throw; then nothing touches the buffers any
- * more.
+ * ended by shutting down the sockets, which makes gloo and the links throw; then nothing touches
+ * the buffers any more.
  */
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,12 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include <gloo/allgather.h>
-#include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
-#include <gloo/reduce.h>
 #include <gloo/scatter.h>
 #include <gloo/types.h>
 
@@ -43,7 +42,7 @@ namespace
 
 using gloo::transport::UnboundBuffer;
 using yoke::forever;
-using yoke::Link;
+using yoke::Links;
 using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
@@ -56,8 +55,7 @@ constexpr size_t scatter_piece = 256 * 1024; // bytes for each rank, in reduce_s
 constexpr size_t most_ahead = 64;            // messages that are announced before one is compared
 
 // Slots of our own messages; gloo's collectives have the prefixes 1 to 8.
-constexpr uint8_t message_slot = 0x20, scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23,
-                  wanted_slot = 0x24;
+constexpr uint8_t scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23, wanted_slot = 0x24;
 
 // An error of this call with its line already set.
 struct Refused {
@@ -97,65 +95,9 @@ size_t bytes_of(const yk_descriptor &what)
     return what.count * yk_dtype_size(static_cast<yk_dtype>(what.dtype));
 }
 
-// ---- the exchange of messages -------------------------------------------------------------------
-
 gloo::Slot slot(uint8_t prefix, uint64_t number)
 {
     return gloo::Slot::build(prefix, static_cast<uint32_t>(number));
-}
-
-// Each rank sends its message to every other. Receives are posted two exchanges ahead: a message
-// then needs no answer first, so that an exchange takes one way and not three.
-class Exchange
-{
-  public:
-    Exchange(const std::shared_ptr<Mesh> &mesh, const engine_base &engine);
-    // The exchange of this number, in which this rank sends `bytes` bytes.
-    void run(uint64_t number, size_t bytes);
-
-  private:
-    void expect(uint64_t number, int other);
-
-    std::shared_ptr<Mesh> mesh_;
-    std::vector<BufferPointer> buffers_[2]; // of each rank's message
-};
-
-Exchange::Exchange(const std::shared_ptr<Mesh> &mesh, const engine_base &engine) : mesh_(mesh)
-{
-    for (uint64_t i = 0; i < 2; i++)
-        for (int r = 0; r < mesh->size; r++) {
-            buffers_[i].push_back(
-                mesh->createUnboundBuffer(engine.messages[i] + r * engine.stride, engine.stride));
-            expect(i, r);
-        }
-}
-
-// A rank that has left the group cannot be told that its next message is expected; whether that
-// matters is known only when it is waited for.
-void Exchange::expect(uint64_t number, int other)
-{
-    if (other == mesh_->rank)
-        return;
-    try {
-        buffers_[number & 1][other]->recv(other, slot(message_slot, number));
-    } catch (const std::exception &) {
-    }
-}
-
-void Exchange::run(uint64_t number, size_t bytes)
-{
-    auto &buffers = buffers_[number & 1];
-    auto &mine = *buffers[mesh_->rank];
-    for (int other = 0; other < mesh_->size; other++)
-        if (other != mesh_->rank)
-            mine.send(other, slot(message_slot, number), 0, bytes);
-    for (int other = 0; other < mesh_->size; other++)
-        if (other != mesh_->rank) {
-            buffers[other]->waitRecv(forever);
-            expect(number + 2, other); // which is sent after the exchange in between
-        }
-    for (int i = 1; i < mesh_->size; i++)
-        mine.waitSend(forever);
 }
 
 // ---- the engine ---------------------------------------------------------------------------------
@@ -163,11 +105,9 @@ void Exchange::run(uint64_t number, size_t bytes)
 struct Engine {
     engine_base common = {}; // first
     std::shared_ptr<Mesh> mesh;
-    std::unique_ptr<Exchange> exchange;
 
     ~Engine()
     {
-        exchange.reset();
         engine_fini(&common);
     }
 };
@@ -177,77 +117,29 @@ Engine *engine_of(yk_backend *backend)
     return reinterpret_cast<Engine *>(backend);
 }
 
-// An element of the size of a dtype; gloo's options are templates over it.
-template <size_t Size> struct Element {
-    char bytes[Size];
-};
-
-// Calls body with an Element of the dtype's size.
-template <typename Body> void with_element(uint8_t dtype, Body body)
-{
-    switch (yk_dtype_size(static_cast<yk_dtype>(dtype))) {
-    case 1:
-        return body(Element<1>());
-    case 2:
-        return body(Element<2>());
-    case 4:
-        return body(Element<4>());
-    default:
-        return body(Element<8>());
-    }
-}
-
 template <typename Options> void set_common(Options &options, const yk_backend_call *call)
 {
     options.setTag(static_cast<uint32_t>(call->sequence));
     options.setTimeout(forever);
 }
 
-void exchange(Engine *engine, size_t bytes)
+// To the root alone, or to all ranks where it is negative.
+void reduce_to(int root, Engine *engine, yk_backend_call *call)
 {
-    const engine_base *common = &engine->common;
-    if (Link *link = engine->mesh->link.get())
-        link->exchange(static_cast<char *>(engine_message(common, common->rank)), bytes,
-                       static_cast<char *>(engine_message(common, 1 - common->rank)),
-                       common->stride);
-    else
-        engine->exchange->run(common->exchanges, bytes);
+    auto dtype = static_cast<yk_dtype>(call->what.dtype);
+    auto op = static_cast<yk_reduce_op>(call->what.reduce);
+    engine->mesh->links.reduce(root, static_cast<char *>(call->out), call->what.count,
+                               yk_dtype_size(dtype), engine_reduce(dtype, op));
 }
 
-// Two ranks have a link. Measured over loopback and veth, bcube is fastest with more of them: its
-// steps grow with the logarithm of their number.
 void all_reduce(Engine *engine, yk_backend_call *call)
 {
-    auto dtype = static_cast<yk_dtype>(call->what.dtype);
-    auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    if (Link *link = engine->mesh->link.get()) {
-        link->all_reduce(engine->mesh->rank, static_cast<char *>(call->out), call->what.count,
-                         yk_dtype_size(dtype), engine_reduce(dtype, op));
-        return;
-    }
-    with_element(call->what.dtype, [&](auto element) {
-        gloo::AllreduceOptions options(engine->mesh);
-        set_common(options, call);
-        options.setAlgorithm(gloo::AllreduceOptions::Algorithm::BCUBE);
-        options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
-        options.setReduceFunction(engine_reduce(dtype, op));
-        gloo::allreduce(options);
-    });
+    reduce_to(-1, engine, call);
 }
 
-// gloo adds up parts on every rank, in the place of the data.
 void reduce(Engine *engine, yk_backend_call *call)
 {
-    auto dtype = static_cast<yk_dtype>(call->what.dtype);
-    auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    with_element(call->what.dtype, [&](auto element) {
-        gloo::ReduceOptions options(engine->mesh);
-        set_common(options, call);
-        options.setRoot(call->what.root);
-        options.setOutput(static_cast<decltype(element) *>(call->out), call->what.count);
-        options.setReduceFunction(engine_reduce(dtype, op));
-        gloo::reduce(options);
-    });
+    reduce_to(call->what.root, engine, call);
 }
 
 void broadcast(Engine *engine, yk_backend_call *call)
@@ -267,11 +159,10 @@ char *input_of(const yk_backend_call *call)
 void all_gather(Engine *engine, yk_backend_call *call)
 {
     size_t bytes = bytes_of(call->what);
-    gloo::AllgatherOptions options(engine->mesh);
-    set_common(options, call);
-    options.setInput(input_of(call), bytes);
-    options.setOutput(static_cast<char *>(call->out), bytes * engine->mesh->size);
-    gloo::allgather(options);
+    char *all = static_cast<char *>(call->out), *mine = all + engine->mesh->rank * bytes;
+    if (call->in != mine)
+        std::memcpy(mine, call->in, bytes);
+    engine->mesh->links.all_gather(all, bytes);
 }
 
 void gather(Engine *engine, yk_backend_call *call)
@@ -508,20 +399,53 @@ yk_status run(engine_base *common, yk_backend_call *call)
     return guarded([&] { Body(reinterpret_cast<Engine *>(common), call); });
 }
 
-yk_status run_exchange(engine_base *common, yk_backend_call *, size_t bytes)
+Links &links_of(engine_base *common)
 {
-    return guarded([&] { exchange(reinterpret_cast<Engine *>(common), bytes); });
+    return reinterpret_cast<Engine *>(common)->mesh->links;
 }
 
-const engine_calls calls = {run_exchange, nullptr,        nullptr,         run<all_reduce>,
-                            run<reduce>,  run<broadcast>, run<all_gather>, run<reduce_scatter>,
-                            run<gather>,  run<scatter>,   run<all_to_all>, run<run_messages>};
+char *messages_of(const engine_base *common)
+{
+    return static_cast<char *>(engine_message(common, 0));
+}
+
+yk_status exchange(engine_base *common, yk_backend_call *, size_t bytes)
+{
+    return guarded([&] {
+        links_of(common).exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
+                                  bytes);
+    });
+}
+
+yk_status begin_exchange(engine_base *common, size_t bytes)
+{
+    return guarded([&] {
+        links_of(common).begin_exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
+                                        bytes);
+    });
+}
+
+yk_status test_exchange(engine_base *common, double wait_s, bool *done)
+{
+    *done = true; // also where it fails
+    int wait_ms = static_cast<int>(std::ceil(1e3 * wait_s));
+    return guarded([&] { *done = links_of(common).test_exchange(wait_ms); });
+}
+
+const engine_calls calls = {exchange,    begin_exchange, test_exchange,   run<all_reduce>,
+                            run<reduce>, run<broadcast>, run<all_gather>, run<reduce_scatter>,
+                            run<gather>, run<scatter>,   run<all_to_all>, run<run_messages>};
 
 // ---- opening ------------------------------------------------------------------------------------
 
 bool not_reached(const void *wait, int rank)
 {
     return !static_cast<const Mesh *>(wait)->reached[rank];
+}
+
+bool not_linked(const void *wait, int rank)
+{
+    return !static_cast<const Mesh *>(wait)->links.has(rank);
 }
 
 bool any(const void *, int)
@@ -581,11 +505,9 @@ void connect_while_looking(Engine *engine)
 {
     Mesh &mesh = *engine->mesh;
     connect_by_gloo(engine);
-    if (!mesh.link)
-        return;
-    mesh.begin_link();
-    while (!mesh.open_link(look_ms))
-        look(engine, not_reached);
+    mesh.begin_links();
+    while (!mesh.links.open(look_ms))
+        look(engine, not_linked);
 }
 
 // A connection has failed. Whoever is gone is the cause, which may be known a moment later.
@@ -618,8 +540,6 @@ void open_engine(Engine *engine, const yk_backend_site *site)
     tell_all(engine, "gloo/", engine->mesh->card(),
              [&](int other, auto &card) { engine->mesh->read_card(other, card); });
     connect(engine);
-    if (!engine->mesh->link)
-        engine->exchange = std::make_unique<Exchange>(engine->mesh, engine->common);
     // A rank that leaves at once must not close connections that others still make.
     tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
     check(
@@ -664,7 +584,7 @@ const yk_backend_ops ops = {
     YK_BACKEND_VERSION,
     sizeof(yk_backend_ops),
     "gloo",
-    0, // capabilities: gloo adds in the order of its steps
+    0, // capabilities: sums in 16 bits are rounded after each addition
     4, // works
     open_backend,
     close_backend,

@@ -54,7 +54,8 @@ bool same_address(const sockaddr_storage &a, const sockaddr_storage &b)
 } // namespace
 
 Mesh::Mesh(int rank_, int size_, const char *address)
-    : gloo::Context(rank_, size_), reached(size_), peers_(size_), numbers_(size_)
+    : gloo::Context(rank_, size_), reached(size_), links(rank_, size_), peers_(size_),
+      numbers_(size_), links_cards_(size_)
 {
     gloo::transport::tcp::attr where;
     where.hostname = address;
@@ -65,10 +66,8 @@ Mesh::Mesh(int rank_, int size_, const char *address)
     for (int other = 0; other < size; other++)
         if (other != rank)
             transportContext_->createPair(other);
-    if (size == 2)
-        link = std::make_unique<Link>();
-    if (link && rank == 0)
-        link_card_ = link->listen(own(1));
+    if (size > 1)
+        links_cards_[rank] = links.listen(own(rank == 0 ? 1 : 0));
 }
 
 sockaddr_storage Mesh::own(int other) const
@@ -81,15 +80,16 @@ std::vector<char> Mesh::card() const
     int any = rank == 0 ? 1 : 0;
     sockaddr_storage address = own(any);
     size_t doors = size * sizeof(Door);
-    std::vector<char> card(sizeof address + doors + sizeof link_card_);
+    const Links::Card &mine = links_cards_[rank];
+    std::vector<char> card(sizeof address + doors + sizeof mine);
     std::memcpy(card.data(), &address, sizeof address);
-    std::memcpy(card.data() + sizeof address + doors, &link_card_, sizeof link_card_);
+    std::memcpy(card.data() + sizeof address + doors, &mine, sizeof mine);
     for (int other = 0; other < size; other++) {
         if (other == rank)
             continue;
-        TcpAddress mine(transportContext_->getPair(other)->address().bytes());
-        sockaddr_storage storage = mine.getSockaddr();
-        Door door = {port_of(storage), static_cast<int32_t>(mine.getSeq())};
+        TcpAddress at(transportContext_->getPair(other)->address().bytes());
+        sockaddr_storage storage = at.getSockaddr();
+        Door door = {port_of(storage), static_cast<int32_t>(at.getSeq())};
         std::memcpy(card.data() + sizeof address + other * sizeof door, &door, sizeof door);
     }
     return card;
@@ -100,9 +100,8 @@ void Mesh::read_card(int other, const std::vector<char> &card)
     Door door;
     std::memcpy(&peers_[other], card.data(), sizeof peers_[other]);
     std::memcpy(&door, card.data() + sizeof peers_[other] + rank * sizeof door, sizeof door);
-    if (other == 0)
-        std::memcpy(&link_card_, card.data() + sizeof peers_[other] + size * sizeof door,
-                    sizeof link_card_);
+    std::memcpy(&links_cards_[other], card.data() + sizeof peers_[other] + size * sizeof door,
+                sizeof links_cards_[other]);
     port_of(peers_[other]) = door.port;
     numbers_[other] = door.number;
 }
@@ -113,20 +112,15 @@ void Mesh::connect()
         if (other != rank)
             transportContext_->getPair(other)->connect(
                 TcpAddress(peers_[other], numbers_[other]).bytes());
-        reached[other] = !link;
+        reached[other] = true;
     }
     find_sockets();
 }
 
-void Mesh::begin_link()
+void Mesh::begin_links()
 {
-    if (rank == 1)
-        link->connect(peers_[0], link_card_);
-}
-
-bool Mesh::open_link(int wait_ms)
-{
-    return reached[1 - rank] = link->open(wait_ms);
+    for (int other = 0; other < rank; other++)
+        links.connect(other, peers_[other], links_cards_[other]);
 }
 
 bool Mesh::is_ours(int descriptor) const
@@ -169,8 +163,7 @@ void Mesh::interrupt()
 {
     for (const Descriptor &socket : sockets_)
         shutdown(socket, SHUT_RDWR);
-    if (link)
-        link->interrupt();
+    links.interrupt();
 }
 
 } // namespace yoke

@@ -1,4 +1,4 @@
-// The connections of a rank with every other one, as a context of gloo. Two ranks also have a link.
+// The connections of a rank with every other one: a context of gloo, and links.
 #ifndef YOKE_GLOO_MESH_H
 #define YOKE_GLOO_MESH_H
 
@@ -6,13 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <vector>
 
 #include <gloo/context.h>
 
 #include "descriptor.h"
-#include "link.h"
+#include "links.h"
 
 namespace yoke
 {
@@ -29,17 +28,15 @@ class Mesh : public gloo::Context
     std::vector<char> card() const;
     // Reads another rank's card.
     void read_card(int other, const std::vector<char> &card);
-    // Connects with all ranks by gloo. Sets reached[] on the way, unless a link is still to come.
+    // Connects with all ranks by gloo. Sets reached[] on the way.
     void connect();
-    // Begins to make the link; open_link is then called until it is true, and waits at most
-    // wait_ms.
-    void begin_link();
-    bool open_link(int wait_ms);
+    // Begins to make the links.
+    void begin_links();
     // Ends whatever waits for a connection, here and at the other end.
     void interrupt();
 
-    std::vector<std::atomic<bool>> reached;
-    std::unique_ptr<Link> link; // where there are two ranks
+    std::vector<std::atomic<bool>> reached; // by gloo
+    Links links;
 
   private:
     sockaddr_storage own(int other) const;
@@ -48,8 +45,8 @@ class Mesh : public gloo::Context
 
     std::vector<sockaddr_storage> peers_; // where each rank awaits this one
     std::vector<int32_t> numbers_;
-    Link::Card link_card_ = {};       // of rank 0
-    std::vector<Descriptor> sockets_; // duplicates, so that no other file gets their numbers
+    std::vector<Links::Card> links_cards_; // of all ranks
+    std::vector<Descriptor> sockets_;      // duplicates, so that no other file gets their numbers
 };
 
 } // namespace yoke

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/module.h"
+#include "base/open_files.h"
 
 typedef struct known_module {
     const char *backend, *file;
@@ -109,6 +110,7 @@ yk_status yki_module_find(const yk_backend_ops **ops, const char *name)
     const known_module *known;
     *ops = NULL;
     YK_TRY(locate(path, &known, name));
+    yki_allow_more_open_files(); /* a network may connect each rank with every other */
     return open_file(ops, path, known ? known->package : NULL);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The link of two ranks (modules/gloo/link.h): what it reduces, and how it is made while strangers
- * call and while a rank dies or is late. The module calls this program's connect() and accept4(),
- * in which a case does what it needs at the very moment.
+ * The links of ranks (modules/gloo/links.h): what they reduce and gather, and how they are made
+ * while strangers call and while a rank dies or is late. The module calls this program's connect()
+ * and accept4(), in which a case does what it needs at the very moment.
  */
 #define _GNU_SOURCE
 #include "clock.h"
@@ -26,8 +26,8 @@ typedef struct listener {
     socklen_t length;
 } listener;
 
-static void (*before_connect)(const listener *to); /* rank 1 */
-static void (*before_accept)(void);                /* rank 0 */
+static void (*before_connect)(const listener *to); /* the higher of two ranks */
+static void (*before_accept)(void);                /* the lower one */
 
 /* gloo's own connections are not meant. */
 static bool is_of_module(const void *caller)
@@ -81,29 +81,123 @@ static void reduce(yk_group *group)
     free(data);
 }
 
-/* ---- reducing -------------------------------------------------------------------------------- */
+/* ---- reducing and gathering ------------------------------------------------------------------ */
 
-/* Counts around those at which it begins, at which a half is
- * a whole number of its pieces, and odd ones. One rank is late in turn. */
-YK_TEST_RANKS(two_ranks_reduce_large_buffers, 2)
+/* Counts around those at which two ranks, and four, begin to reduce by streams, at which their
+ * parts are whole numbers of pieces, and odd ones. */
+static const size_t counts[] = {43690,  43691,  131073, 131074,  174080, 196607,
+                                262144, 262145, 917504, 1000003, 1048576};
+enum { COUNTS = sizeof counts / sizeof *counts, MOST = 1048576 };
+
+static yk_group *open_any(void)
 {
-    static const size_t counts[] = {131073, 131074, 196607, 262144, 262145, 917504, 1000003};
     yk_group *group;
-    float *data = calloc(1000003, sizeof *data);
     assert_ok(try_to_open(&group, 60));
+    return group;
+}
+
+static float value(int rank, int round, size_t i)
+{
+    return (float)(rank * rank + round + (int)(i % 1009));
+}
+
+static float sum_of(int world, int round, size_t i)
+{
+    float sum = 0;
+    for (int r = 0; r < world; r++)
+        sum += value(r, round, i);
+    return sum;
+}
+
+/* One rank is late in turn. In every third round only one rank gets the sum. */
+static void reduce_large_buffers(int rank, int world)
+{
+    yk_group *group = open_any();
+    float *data = calloc(MOST, sizeof *data);
     assert_non_null(data);
-    for (int round = 0; round < 42; round++) {
-        size_t count = counts[round % 7];
+    for (int round = 0; round < 4 * COUNTS; round++) {
+        size_t count = counts[round % COUNTS];
+        int root = round % 3 == 2 ? round % world : -1;
         for (size_t i = 0; i < count; i++)
-            data[i] = (float)(rank + round + (int)(i % 1009));
-        if (round % 3 == rank)
+            data[i] = value(rank, round, i);
+        if (round % (world + 1) == rank)
             usleep(3000);
-        assert_ok(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
-        for (size_t i = 0; i < count; i++)
-            assert_true(data[i] == (float)(1 + 2 * (round + (int)(i % 1009))));
+        if (root < 0)
+            assert_ok(yk_all_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, NULL));
+        else
+            assert_ok(yk_reduce(group, data, count, YK_F32, YK_REDUCE_SUM, root, NULL));
+        for (size_t i = 0; i < count && (root < 0 || root == rank); i++)
+            assert_true(data[i] == sum_of(world, round, i));
     }
     free(data);
     yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(two_ranks_reduce_large_buffers, 2)
+{
+    reduce_large_buffers(rank, world);
+}
+
+YK_TEST_RANKS(three_ranks_reduce_large_buffers, 3)
+{
+    reduce_large_buffers(rank, world);
+}
+
+YK_TEST_RANKS(five_ranks_reduce_large_buffers, 5)
+{
+    reduce_large_buffers(rank, world);
+}
+
+/* Elements of other sizes, of which a part may end within a piece. */
+YK_TEST_RANKS(three_ranks_reduce_elements_of_all_sizes, 3)
+{
+    enum { COUNT = 500009 };
+    static int64_t wide[COUNT];
+    static uint16_t half[COUNT];
+    yk_group *group = open_any();
+    for (int i = 0; i < COUNT; i++) {
+        wide[i] = ((int64_t)1 << 40) * rank + i;
+        half[i] = (uint16_t)(0x3f80 + 0x80 * (rank == 2)); /* 1, 1 and 2 in bf16 */
+    }
+    assert_ok(yk_all_reduce(group, wide, COUNT, YK_I64, YK_REDUCE_MAX, NULL));
+    assert_ok(yk_all_reduce(group, half, COUNT, YK_BF16, YK_REDUCE_SUM, NULL));
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(wide[i], ((int64_t)1 << 41) + i);
+        assert_int_equal(half[i], 0x4080); /* 4 */
+    }
+    yk_group_destroy(group);
+}
+
+static void gather_large_buffers(int rank, int world)
+{
+    yk_group *group = open_any();
+    float *all = malloc((size_t)world * MOST * sizeof *all), *mine = malloc(MOST * sizeof *mine);
+    assert_non_null(all);
+    assert_non_null(mine);
+    for (int round = 0; round < 2 * COUNTS; round++) {
+        size_t count = counts[round % COUNTS];
+        for (size_t i = 0; i < count; i++)
+            mine[i] = value(rank, round, i);
+        if (round % (world + 1) == rank)
+            usleep(3000);
+        assert_ok(yk_all_gather(group, all, mine, count, YK_F32, NULL));
+        for (int r = 0; r < world; r++)
+            for (size_t i = 0; i < count; i++)
+                assert_true(all[(size_t)r * count + i] == value(r, round, i));
+    }
+    free(all);
+    free(mine);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(two_ranks_gather_large_buffers, 2)
+{
+    gather_large_buffers(rank, world);
+}
+
+YK_TEST_RANKS(four_ranks_gather_large_buffers, 4)
+{
+    gather_large_buffers(rank, world);
 }
 
 YK_TEST_RANKS(two_ranks_reduce_over_ipv6, 2)
@@ -119,13 +213,12 @@ YK_TEST_RANKS(two_ranks_reduce_over_ipv6, 2)
     yk_group_destroy(group);
 }
 
-/* Rank 1 dies while its half is on its way. */
-YK_TEST_RANKS(a_rank_that_dies_in_a_large_sum_is_named, 2)
+/* Rank 1 dies while its part is on its way. */
+static void die_in_a_large_sum(int rank)
 {
-    yk_group *group;
+    yk_group *group = open_any();
     size_t count = (size_t)64 << 20;
     float *data = calloc(count, sizeof *data);
-    assert_ok(try_to_open(&group, 60));
     assert_non_null(data);
     assert_ok(yk_all_reduce(group, data, 1 << 20, YK_F32, YK_REDUCE_SUM, NULL));
     if (rank == 1) {
@@ -139,6 +232,18 @@ YK_TEST_RANKS(a_rank_that_dies_in_a_large_sum_is_named, 2)
     assert_contains(yk_last_error(), "rank 1");
     free(data);
     yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(a_rank_that_dies_in_a_large_sum_is_named, 2)
+{
+    (void)world;
+    die_in_a_large_sum(rank);
+}
+
+YK_TEST_RANKS(one_of_four_ranks_that_dies_in_a_large_sum_is_named, 4)
+{
+    (void)world;
+    die_in_a_large_sum(rank);
 }
 
 /* ---- strangers ------------------------------------------------------------------------------- */
@@ -155,11 +260,11 @@ static int call_as_stranger(const listener *to)
     return descriptor;
 }
 
-/* They say nothing, half a token, a wrong one, or more than one. */
+/* They say nothing, half a greeting, a wrong one, or more than one. */
 static void let_strangers_call(const listener *to)
 {
     static const char told[40] = "what somebody says who does not know it";
-    static const size_t lengths[] = {0, 8, 16, sizeof told};
+    static const size_t lengths[] = {0, 8, 20, sizeof told};
     before_connect = NULL;
     for (int i = 0; i < STRANGERS; i++) {
         strangers[i] = call_as_stranger(to);
