@@ -18,6 +18,7 @@
 #include "common/plural.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
+#include "launch/control.h"
 #include "launch/end.h"
 #include "launch/net.h"
 #include "launch/verdict.h"
@@ -180,6 +181,8 @@ static void take_order(cli_job *job, const char *text)
     const char *rest = text[length] ? text + length + 1 : "";
     if (strcmp(kind, "say") == 0 && speaks_for_job(job))
         cli_sink_say(&job->err, "%s: %s", job->launch->name, rest);
+    else if (strcmp(kind, "missing") == 0 && job->launch->controlled && speaks_for_job(job))
+        cli_sink_say(&job->out, CLI_CONTROL_MARK "%s", text);
     else if (strcmp(kind, "refuse") == 0)
         take_refusal(job, text);
     else if (strcmp(kind, "hold") == 0)

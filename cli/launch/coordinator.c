@@ -214,6 +214,16 @@ static void handle_report(cli_coordinator *c)
     }
 }
 
+/* `yoke run --hosts` starts the launcher of a lost host again. */
+static void tell_missing(cli_coordinator *c, const cli_agent_record *agent)
+{
+    const cli_launch *launch = c->options.launch;
+    bool awaited =
+        c->phase == FORMING || (c->phase == RUNNING && c->restarts < launch->max_restarts);
+    if (launch->controlled && awaited && !c->stop_signal && cli_agent_is_present(agent))
+        cli_orders_give(&c->orders, "missing %d", agent->node_rank);
+}
+
 static void look_at_wills(cli_coordinator *c)
 {
     for (int i = 0; i < c->agents.count; i++) {
@@ -224,6 +234,7 @@ static void look_at_wills(cli_coordinator *c)
         if (agent->state != CLI_AGENT_GONE && yk_store_check(c->store, key, &gone) == YK_OK &&
             gone) {
             agent->bye = true;
+            tell_missing(c, agent);
             handle_gone(c, agent);
         }
     }
@@ -334,7 +345,10 @@ static void advise(const cli_coordinator *c, char *text, size_t size)
 {
     const char *here = c->options.launch->master_address; /* 127.0.0.1 by default */
     text[0] = '\0';
-    if (c->lost)
+    if (c->lost && c->options.launch->controlled)
+        snprintf(text, size, "; host %.200s was lost: its launcher is started again",
+                 c->lost->host);
+    else if (c->lost)
         snprintf(text, size, "; host %.200s was lost: start its launcher again%s", c->lost->host,
                  may_lose_hosts(c) ? "" : " (with --nnodes MIN:MAX, a job continues without it)");
     else if (strncmp(here, "127.", 4) == 0 || strcmp(here, "localhost") == 0)

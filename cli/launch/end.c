@@ -232,6 +232,10 @@ void cli_job_keep_deadlines(cli_job *job)
 {
     cli_job_discount_suspension(job);
     double now = job->awake_s;
+    if (now >= job->start_at) {
+        job->start_at = CLI_NEVER;
+        job->kind->start(job);
+    }
     if (now >= job->kill_at && grant_save(job)) {
         job->kill_at = now + job->launch->grace_s;
     } else if (now >= job->kill_at) {

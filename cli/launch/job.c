@@ -13,6 +13,7 @@
 #include "cli.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
+#include "launch/control.h"
 #include "launch/net.h"
 #include "launch/remote.h"
 #include "launch/verdict.h"
@@ -123,12 +124,15 @@ int cli_job_run(const cli_launch *launch, int lifeline, int signal_fd)
                    .control_fd = launch->controlled ? STDIN_FILENO : -1,
                    .term_at = CLI_NEVER,
                    .kill_at = CLI_NEVER,
+                   .start_at = CLI_NEVER,
                    .give_up_at = CLI_NEVER,
                    .first_failed = -1};
     signal(SIGPIPE, SIG_IGN);
     cli_sink_init(&job.out, STDOUT_FILENO, &job.status);
     cli_sink_init(&job.err, STDERR_FILENO, &job.status);
     cli_sinks_join(&job.out, &job.err);
+    if (launch->controlled)
+        cli_sink_say(&job.out, "%s", CLI_CONTROL_READY);
     int code = CLI_EXIT_FAILED;
     if (!job.members || !job.polled)
         fprintf(stderr, "%s: no memory for %d ranks\n", launch->name, launch->ranks);

@@ -38,6 +38,8 @@ typedef struct cli_member {
     bool out_of_memory; /* killed by the kernel, it seems, because there was none left */
     char prefix[256];   /* of its lines, if the template of the job says so */
     int in;             /* of a launcher on another host: the write end of its stdin, or -1 */
+    bool ready;         /* such a launcher has run */
+    bool missing;       /* the job waits for it, and it is started again */
     cli_stream out, err;
 } cli_member;
 
@@ -54,6 +56,8 @@ typedef struct cli_kind {
     void (*kill)(cli_job *job);
     /* Takes note of how a member has ended. */
     void (*ended)(cli_job *job, int index);
+    /* Starts members again, at the time start_at; NULL where it is never set. */
+    void (*start)(cli_job *job);
 } cli_kind;
 
 /* The launchers on the job's other hosts, each with its own ranks; see agent.c. */
@@ -84,6 +88,7 @@ struct cli_job {
     char order[64]; /* the beginning of a line that has not come through it to its end */
     size_t order_size;
     double start_s, term_at, kill_at;
+    double start_at;       /* when to start members again */
     double awake_s;        /* when it last looked at the time */
     double asked_s;        /* when a signal asked this launcher to stop, or 0 */
     double give_up_at;     /* when to end although the other hosts have not */

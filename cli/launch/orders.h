@@ -2,6 +2,7 @@
  * The orders that the coordinator gives to the agents, which read all of them (bus.h):
  *
  *     say TEXT, refuse ID TEXT
+ *     missing NODE                     the job waits for this host, which --hosts starts again
  *     hold ID TEXT                     the agent has no place yet, and waits for one
  *     moved PORT ADDRESS               the job has another rendezvous (herald.h)
  *     round ATTEMPT RESTARTS WORLD NODES PORT MASTER_PORT SECRET \n

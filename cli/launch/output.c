@@ -236,6 +236,8 @@ static void filter_line(cli_stream *stream, const char *text, size_t size)
 
 static void finish_line(cli_stream *stream, const char *text, size_t size)
 {
+    if (stream->obeys && stream->obeys(stream->context, stream->rank, text, size))
+        return;
     text = visible_part(text, &size);
     remember(stream, text, size);
     if (stream->status && stream->status->size) { /* this line replaces the status */

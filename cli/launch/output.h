@@ -48,6 +48,9 @@ typedef struct cli_stream {
     cli_bytes *status;   /* where its unfinished line is shown, or NULL */
     cli_bytes line;      /* the unfinished line */
     cli_sink *sink;
+    /* Whether a line is an order to this launcher, which is obeyed and not printed; or NULL. */
+    bool (*obeys)(void *context, int rank, const char *text, size_t size);
+    void *context;
     char *tail[CLI_TAIL_LINES]; /* its last lines, a ring */
     size_t tail_next;
 } cli_stream;

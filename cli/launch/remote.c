@@ -1,7 +1,8 @@
 /*
  * `yoke run --hosts`: starts a launcher on each host, through ssh or what YOKE_RSH names, and on
  * this host without. Each is a member of this job as a rank would be, but signals reach it through
- * its stdin (control.h). The launchers report failures themselves, node 0 for all.
+ * its stdin (control.h). The launchers report failures themselves, node 0 for all. The launcher of
+ * a host that the job has lost, and waits for, is started again until its host takes it.
  */
 #define _GNU_SOURCE
 #include "launch/remote.h"
@@ -25,6 +26,8 @@
 /* How long the other launchers may take to end by themselves once one has ended with an error, and
  * after a kill; and to stop, beyond what they give their ranks: more than agent.c's patience. */
 static const double others_s = 10, kill_s = 5, stop_s = 20;
+/* Between two attempts to start a launcher on a host that was lost. */
+static const double again_s = 5;
 
 extern char **environ;
 
@@ -64,22 +67,27 @@ static pid_t start_process(const cli_host *host, const char *command, int *in, i
     return pid;
 }
 
+static bool take_reply(void *context, int i, const char *text, size_t size);
+
 static bool start_host(cli_job *job, int i)
 {
     const cli_remote *remote = job->launch->remote;
     cli_member *member = &job->members[i];
-    cli_stream stream = {.fd = -1, .rank = -1, .speaks = true, .log = -1, .sink = &job->err};
-    *member = (cli_member){.rank = i, .in = -1, .out = stream, .err = stream};
+    cli_stream stream = {.fd = -1, .rank = i, .speaks = true, .log = -1, .sink = &job->err};
+    *member =
+        (cli_member){.rank = i, .missing = member->missing, .in = -1, .out = stream, .err = stream};
     member->out.sink = &job->out;
+    member->out.obeys = take_reply;
+    member->out.context = job;
     member->pid = member->was = start_process(&remote->hosts[i], remote->commands[i], &member->in,
                                               &member->out.fd, &member->err.fd);
     if (member->pid < 0) {
+        member->pid = 0;
         const char *rsh = getenv("YOKE_RSH");
         fprintf(stderr, "%s: cannot run %s: %s\n", job->launch->name, rsh && *rsh ? rsh : "ssh",
                 strerror(errno));
         return false;
     }
-    job->started++;
     job->running++;
     char line[300];
     snprintf(line, sizeof line, "%s\n", remote->secret);
@@ -123,6 +131,9 @@ static void signal_hosts(cli_job *job, int number)
     for (int i = 0; i < (stop ? job->started : 1); i++)
         if (job->members[i].pid)
             write_line(&job->members[i], line);
+    for (int i = 0; stop && i < job->started; i++)
+        if (job->members[i].pid && job->members[i].missing) /* nothing reads the line */
+            cli_member_signal(&job->members[i], SIGKILL);
 }
 
 /* The launchers keep the grace period themselves, and a second one for a checkpoint. */
@@ -159,28 +170,127 @@ static void expect_others(cli_job *job)
     job->kill_at = at < job->kill_at ? at : job->kill_at;
 }
 
+/* A launcher says when it runs, so that an end with 0 is known to be that of another program. */
+static void check_run(cli_job *job, cli_member *ended)
+{
+    if (ended->status != 0 || ended->ready || job->stop_signal)
+        return;
+    cli_sink_say(&job->err, "%s: no launcher has run on host %s: YOKE_RSH must run the command",
+                 job->launch->name, job->launch->remote->hosts[ended->rank].name);
+    ended->status = W_EXITCODE(CLI_EXIT_UNREACHED, 0);
+}
+
+static bool is_ending(const cli_job *job)
+{
+    return job->stop_signal || job->first_failed >= 0;
+}
+
+/* Whether the job may soon say that it waits for a launcher that has ended. */
+static bool may_be_missed(const cli_job *job, const cli_member *ended)
+{
+    return job->launch->max_restarts > 0 && ended->rank > 0 && ended->ready;
+}
+
+/* How long the other launchers are left alone when the first one has ended with an error. */
+static double patience_s(const cli_job *job, const cli_member *ended)
+{
+    const char *heartbeat = getenv("YOKE_HEARTBEAT_TIMEOUT");
+    if (!is_unreached(ended))
+        return others_s;
+    return may_be_missed(job, ended)
+               ? others_s + (heartbeat && *heartbeat ? strtod(heartbeat, NULL) : 5)
+               : 0;
+}
+
+static void fail(cli_job *job, const cli_member *ended)
+{
+    char words[64];
+    job->first_failed = ended->rank;
+    if (is_unreached(ended) && !job->stop_signal)
+        cli_sink_say(&job->err, "%s: the launcher on host %s, or the connection to it, %s",
+                     job->launch->name, job->launch->remote->hosts[ended->rank].name,
+                     cli_describe_status(ended->status, words, sizeof words));
+    if (!job->stop_signal)
+        job->term_at = cli_clock_s() + patience_s(job, ended);
+    if (job->kill_at >= CLI_NEVER)
+        job->kill_at = cli_clock_s() + others_s + stop_hosts_s(job);
+}
+
 static void host_ended(cli_job *job, int i)
 {
     cli_member *ended = &job->members[i];
-    const char *host = job->launch->remote->hosts[i].name;
-    bool unreached = is_unreached(ended);
     if (ended->in >= 0)
         close(ended->in);
     ended->in = -1;
-    if (ended->status != 0 && !unreached)
-        expect_others(job);
-    if (ended->status == 0 || job->first_failed >= 0)
+    if (ended->missing && (is_unreached(ended) || cli_exit_code(ended->status) == 128 + SIGKILL)) {
+        job->start_at = cli_clock_s() + again_s;
         return;
-    job->first_failed = i;
-    char words[64];
-    if (unreached && !job->stop_signal)
-        cli_sink_say(&job->err, "%s: the launcher on host %s, or the connection to it, %s",
-                     job->launch->name, host,
-                     cli_describe_status(ended->status, words, sizeof words));
-    if (!job->stop_signal)
-        job->term_at = cli_clock_s() + (unreached ? 0 : others_s);
-    if (job->kill_at >= CLI_NEVER)
-        job->kill_at = cli_clock_s() + others_s + stop_hosts_s(job);
+    }
+    check_run(job, ended);
+    if (ended->status != 0 && !is_unreached(ended))
+        expect_others(job);
+    if (ended->status != 0 && job->first_failed < 0)
+        fail(job, ended);
+}
+
+/* ---- hosts that were lost ------------------------------------------------------------------- */
+
+/* The job waits for the launcher of a host. A connection to the one before may still be open. */
+static void miss_host(cli_job *job, int i)
+{
+    cli_member *member = &job->members[i];
+    if (job->first_failed == i && !job->stop_signal) {
+        job->first_failed = -1;
+        job->term_at = job->kill_at = CLI_NEVER;
+    }
+    if (is_ending(job))
+        return;
+    member->missing = true;
+    member->ready = false;
+    if (member->pid)
+        cli_member_signal(member, SIGKILL);
+    else
+        job->start_at = cli_clock_s();
+}
+
+static bool take_reply(void *context, int i, const char *text, size_t size)
+{
+    cli_job *job = context;
+    char line[64];
+    int node;
+    snprintf(line, sizeof line, "%.*s", size < sizeof line ? (int)size : 0, text);
+    if (strncmp(line, CLI_CONTROL_MARK, strlen(CLI_CONTROL_MARK)) != 0)
+        return false;
+    if (strcmp(line, CLI_CONTROL_READY) == 0) {
+        job->members[i].ready = true;
+        job->members[i].missing = false;
+    } else if (i == 0 && sscanf(line, CLI_CONTROL_MARK "missing %d", &node) == 1 && node > 0 &&
+               node < job->started) {
+        miss_host(job, node);
+    }
+    return true;
+}
+
+/* What the launcher before has left in its pipes is printed. */
+static void drain(cli_stream *stream)
+{
+    struct pollfd ready = {.fd = stream->fd, .events = POLLIN};
+    while (stream->fd >= 0 && poll(&ready, 1, 0) > 0)
+        cli_stream_read(stream);
+    cli_stream_free(stream);
+}
+
+static void start_missing(cli_job *job)
+{
+    for (int i = 0; i < job->started && !is_ending(job); i++) {
+        cli_member *member = &job->members[i];
+        if (!member->missing || member->pid)
+            continue;
+        drain(&member->out);
+        drain(&member->err);
+        if (!start_host(job, i))
+            job->start_at = cli_clock_s() + again_s;
+    }
 }
 
 const cli_kind cli_remote_launchers = {.one = "host",
@@ -188,7 +298,8 @@ const cli_kind cli_remote_launchers = {.one = "host",
                                        .signal = signal_hosts,
                                        .stop_s = stop_hosts_s,
                                        .kill = kill_hosts,
-                                       .ended = host_ended};
+                                       .ended = host_ended,
+                                       .start = start_missing};
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
@@ -196,7 +307,9 @@ static int run_all(cli_job *job)
 {
     job->start_s = cli_clock_s();
     for (int i = 0; i < job->launch->ranks; i++)
-        if (!start_host(job, i)) {
+        if (start_host(job, i)) {
+            job->started++;
+        } else {
             cli_tree_kill(CLI_TREE_KILL_S);
             return CLI_EXIT_FAILED;
         }

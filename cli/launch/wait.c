@@ -59,6 +59,7 @@ static int milliseconds_left(const cli_job *job)
 {
     double next = job->term_at < job->kill_at ? job->term_at : job->kill_at;
     next = job->give_up_at < next ? job->give_up_at : next;
+    next = job->start_at < next ? job->start_at : next;
     if (job->keeps_signals)
         return (int)(CLI_LOOK_S * 1000);
     if (next >= CLI_NEVER)

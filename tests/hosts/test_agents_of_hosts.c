@@ -257,6 +257,48 @@ YK_TEST(a_job_started_through_ssh_ends_when_a_host_is_cut_off)
     test_job_gone(&agents[0], 5);
 }
 
+/* Only ssh knows the secret, so nobody else could start the launcher that the job waits for. */
+YK_TEST(a_job_started_through_ssh_restarts_on_a_host_that_returns)
+{
+    char command[4096];
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(command, sizeof command,
+             "%s env YOKE_HEARTBEAT_TIMEOUT=3 %s run --hosts n1,n2 --max-restarts 1 sh -c 'echo up "
+             "$TORCHELASTIC_RESTART_COUNT; exec sleep 300'",
+             yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    test_job_await(&agents[0], "[rank 1] up 0");
+    test_job_await(&agents[0], "[rank 0] up 0");
+    yk_test_cut(2);
+    test_job_await(&agents[0], "; host n2 was lost: its launcher is started again");
+    yk_test_restore(2);
+    test_job_await(&agents[0], "[rank 1] up 1");
+    yk_test_cut(2); /* the second loss is one too many */
+    assert_job_ends(&agents[0], 40, 1);
+    test_job_gone(&agents[0], 5);
+}
+
+YK_TEST(a_job_started_through_ssh_can_be_stopped_while_it_waits_for_a_host)
+{
+    char command[4096], output[256];
+    yk_test_hosts(2);
+    setenv("YOKE_RSH", yk_test_ssh(), 1);
+    snprintf(
+        command, sizeof command,
+        "%s env YOKE_HEARTBEAT_TIMEOUT=3 %s run --hosts n1,n2 --max-restarts 1 sh -c 'echo up; "
+        "exec sleep 300'",
+        yk_test_on(1), test_program());
+    test_job_start_command(&agents[0], command);
+    test_job_await(&agents[0], "[rank 1] up");
+    test_job_await(&agents[0], "[rank 0] up");
+    yk_test_cut(2);
+    test_job_await(&agents[0], "; host n2 was lost: its launcher is started again");
+    yk_test_command(output, sizeof output, "%s pkill -INT -o -x yoke", yk_test_on(1));
+    assert_job_ends(&agents[0], 10, 130);
+    test_job_gone(&agents[0], 5);
+}
+
 YK_TEST(promise_03_nothing_is_left_on_other_hosts_when_ssh_is_killed)
 {
     char command[4096];

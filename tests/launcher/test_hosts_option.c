@@ -275,6 +275,31 @@ YK_TEST(a_launcher_that_ends_alone_is_named)
                                 "not the other one: stopping it\n");
 }
 
+YK_TEST(a_connection_that_runs_nothing_is_named)
+{
+    use_rsh("#!/bin/sh\n");
+    assert_job_code(&job, run("run --hosts 127.0.0.1:1,192.0.2.9:1 sleep 30"), 1);
+    assert_contains(job.output,
+                    "yoke run: no launcher has run on host 192.0.2.9: YOKE_RSH must run "
+                    "the command");
+    assert_null(strstr(job.output, "waiting"));
+}
+
+/* The first attempt of rank 1 kills its launcher. */
+YK_TEST(a_launcher_that_was_killed_is_started_again)
+{
+    use_rsh("#!/bin/sh\nexec sh -c \"$2\"\n");
+    assert_job_code(
+        &job,
+        run("run --hosts 127.0.0.1:1,192.0.2.9:1 --max-restarts 1 sh -c 'echo up $RANK "
+            "$TORCHELASTIC_RESTART_COUNT; test $RANK$TORCHELASTIC_RESTART_COUNT = 10 && "
+            "kill -KILL $PPID; test $TORCHELASTIC_RESTART_COUNT = 1 || exec sleep 30'"),
+        0);
+    assert_contains(job.output, "(rank 1) is lost: its launcher (pid ");
+    assert_contains(job.output, "[rank 1] up 1 1\n");
+    assert_null(strstr(job.output, "ready"));
+}
+
 YK_TEST(a_connection_that_passes_no_input_is_named)
 {
     use_rsh("#!/bin/sh\nexec sh -c \"$2\" </dev/null\n");
