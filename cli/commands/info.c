@@ -210,7 +210,7 @@ int cli_cmd_info(const char *name, int argc, char **argv)
         return print_autocast();
     struct utsname system;
     uname(&system);
-    printf("yoke %s\n\nMachine\n  system        %s %s, %s\n", yk_version(), system.sysname,
+    printf("yoke %s\n\nMachine\n  system        %s %s, %s\n", yk_build(), system.sysname,
            system.release, system.machine);
     print_processor();
     print_cores();

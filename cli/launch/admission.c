@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <yoke/status.h>
+
 #include "common/clock.h"
 #include "common/plural.h"
 
@@ -27,6 +29,11 @@ static void check_agent(const cli_admission *a, const cli_agent_record *agent, c
     if (strcmp(agent->run_id, launch->run_id) != 0)
         snprintf(why, size, "this rendezvous belongs to the job \"%.100s\", not to \"%.100s\"",
                  launch->run_id, agent->run_id);
+    else if (strcmp(agent->build, yk_build()) != 0)
+        snprintf(why, size,
+                 "host %.200s runs yoke %s, but the host of the rendezvous yoke %s: all hosts need "
+                 "the same version",
+                 agent->host, agent->build[0] ? agent->build : "(older than 0.2)", yk_build());
     else if (agent->nodes_min != launch->nodes_min || agent->nodes_max != launch->nodes_max)
         snprintf(why, size, "--nnodes differs: %s on host %.200s, %s on the host of the rendezvous",
                  print_nodes(theirs, agent->nodes_min, agent->nodes_max), agent->host,

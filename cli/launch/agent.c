@@ -104,10 +104,15 @@ static bool take_words(cli_job *job, const char *text)
     return true;
 }
 
+/* A host that was refused prints why, and so does that of the rendezvous, which may wait on. */
 static void take_refusal(cli_job *job, const char *text)
 {
-    if (!take_words(job, text))
+    const char *why = strchr(text + strlen("refuse "), ' ');
+    if (!take_words(job, text)) {
+        if (job->agent->coordinator && why)
+            cli_sink_say(&job->err, "%s: refused another launcher:%s", job->launch->name, why);
         return;
+    }
     job->agent->over = true;
     job->agent->code = job->stop_signal ? 128 + job->stop_signal : CLI_EXIT_FAILED;
 }

@@ -34,6 +34,7 @@ static bool read_join(cli_agent_record *a, char *report)
     copy(a->address, sizeof a->address, next_line(&report));
     copy(a->run_id, sizeof a->run_id, next_line(&report));
     copy(a->program, sizeof a->program, next_line(&report));
+    copy(a->build, sizeof a->build, next_line(&report));
     return a->ranks > 0;
 }
 

@@ -32,6 +32,7 @@ typedef struct cli_agent_record {
     int first_rank;
     uint64_t program_hash;
     char host[256], address[64], run_id[CLI_RUN_ID_SIZE], program[200];
+    char build[48]; /* its yk_build(), "" before version 0.2 */
     cli_agent_state state;
     double joined_s;
     bool bye;                /* expects no more orders */

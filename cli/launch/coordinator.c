@@ -2,6 +2,7 @@
  * Agents report to the coordinator, and it answers all of them with orders (orders.h). Reports:
  *
  *     join ID NODE_RANK RANKS PID MIN MAX STANDBY_PORT HASH \n HOST \n ADDRESS \n RUN_ID \n PROGRAM
+ *         \n BUILD
  *     failed ID ATTEMPT                a rank of this host has failed
  *     stop ID SIGNAL, kill ID          the agent was asked to stop the job; asked a second time
  *     forward ID SIGNAL                a signal for all ranks
@@ -117,6 +118,12 @@ static void end_late(cli_coordinator *c)
 static void handle_join(cli_coordinator *c, char *text)
 {
     cli_agent_record *agent = cli_agents_add(&c->agents, text);
+    int id;
+    if (!agent && sscanf(text, "join %d", &id) == 1 && !cli_agents_find(&c->agents, id))
+        cli_orders_give(&c->orders,
+                        "refuse %d the host of the rendezvous, with yoke %s, does not understand "
+                        "this launcher: all hosts need the same version",
+                        id, yk_build());
     if (agent && c->phase == FINISHED)
         end_late(c);
     else if (agent)

@@ -295,10 +295,10 @@ static yk_status join(cli_link *link)
         (status = cli_bus_open(&link->reader, link->orders, CLI_BUS_ORDERS)) != YK_OK)
         return status;
     uint64_t hash = describe_program(launch->program, program, sizeof program);
-    snprintf(text, sizeof text, "join %d %d %d %d %d %d %d %llx\n%s\n%s\n%s\n%s\n", (int)id,
+    snprintf(text, sizeof text, "join %d %d %d %d %d %d %d %llx\n%s\n%s\n%s\n%s\n%s\n", (int)id,
              link->options.node_rank, launch->ranks, (int)getpid(), launch->nodes_min,
              launch->nodes_max, link->options.standby_port, (unsigned long long)hash, host,
-             yk_store_local_address(link->orders), launch->run_id, program);
+             yk_store_local_address(link->orders), launch->run_id, program, yk_build());
     atomic_store(&link->id, (int)id);
     return cli_bus_post(link->orders, CLI_BUS_REPORTS, text);
 }

@@ -61,6 +61,9 @@ yk_status yk_set_error(yk_status status, const char *format, ...)
 /** The library's version, "MAJOR.MINOR.PATCH". */
 const char *yk_version(void);
 
+/** The version with a hash of the library's sources. It must be the same on all ranks of a job. */
+const char *yk_build(void);
+
 /**
  * For programs, not used by the library itself: evaluates a call once; on failure prints its error
  * line to stderr and exits with code 1.

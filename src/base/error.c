@@ -27,11 +27,6 @@ const char *yk_last_error(void)
     return error_line;
 }
 
-const char *yk_version(void)
-{
-    return YOKE_VERSION;
-}
-
 void yki_set_rank(int rank)
 {
     atomic_store(&process_rank, rank);

@@ -46,6 +46,36 @@ YK_TEST_RANKS(ranks_publish_the_address_of_their_connection, 2)
     leave(&job);
 }
 
+/* Publishes the entries of both ranks as one of another version would. */
+static void join_as_another_version(void)
+{
+    yk_store *store;
+    char entries[1024];
+    size_t used;
+    assert_ok(yk_store_connect(&store, getenv("MASTER_ADDR"), atoi(getenv("MASTER_PORT")),
+                               getenv("YOKE_SECRET"), 20));
+    assert_ok(yk_store_get(store, "group/0/rank/0", entries, 512, &used, 20));
+    used += (size_t)snprintf(entries + used, sizeof entries - used,
+                             "\n2 machine2 n2 10.0.0.2 9.9.9-abc\n");
+    assert_ok(yk_store_set(store, "group/0/ranks", entries, used));
+    yk_store_destroy(store);
+}
+
+YK_TEST_RANKS(ranks_of_another_version_are_refused, 2)
+{
+    yki_job job;
+    yk_group_options options = YK_GROUP_OPTIONS_INIT;
+    options.timeout_s = 20;
+    if (rank == 0) {
+        assert_status(YK_ERROR_MISMATCH, yki_job_join(&job, &options));
+        assert_contains(yk_last_error(), yk_build());
+        assert_contains(yk_last_error(), "rank 1 on host n2 yoke 9.9.9-abc: all ranks need the "
+                                         "same version");
+    } else {
+        join_as_another_version();
+    }
+}
+
 /* The system lets a host have any name. */
 YK_TEST_RANKS(names_of_hosts_with_spaces_do_not_shift_what_is_published, 2)
 {
@@ -254,8 +284,9 @@ YK_TEST(a_rank_that_comes_twice_is_named_before_the_first_has_an_entry)
  * rank 0 reaches it; meanwhile it is stopped, or dies. */
 static void await_address(bool dies, yk_status expected, const char *text)
 {
-    static const char entry[] = "7 machine host 127.0.0.1", note[] = "pid 7 killed by signal 9";
-    char method[64];
+    static const char note[] = "pid 7 killed by signal 9";
+    char method[64], entry[128];
+    int size = snprintf(entry, sizeof entry, "7 machine host 127.0.0.1 %s", yk_build());
     int port = YK_PORT_ANY;
     int64_t joined;
     yk_store_server *server;
@@ -266,7 +297,7 @@ static void await_address(bool dies, yk_status expected, const char *text)
     setenv("YOKE_LOCAL_ADDR", "192.0.2.1", 1);
     assert_ok(yk_store_serve(&server, "127.0.0.1", &port, "of this test"));
     assert_ok(yk_store_connect(&store, "127.0.0.1", port, "of this test", 10));
-    assert_ok(yk_store_set(store, "group/0/rank/1", entry, sizeof entry - 1));
+    assert_ok(yk_store_set(store, "group/0/rank/1", entry, (size_t)size));
     assert_ok(yk_store_add(store, "group/0/joined", 1, &joined));
     if (dies)
         assert_ok(yk_store_set(store, "dead/1", note, sizeof note - 1));

@@ -47,6 +47,18 @@ YK_TEST(promise_32_a_replayed_answer_is_refused)
     end(&f);
 }
 
+static void *serve_another_version(void *argument)
+{
+    unsigned char hello[YKI_STORE_HELLO], bytes[256];
+    int fd = accept(*(int *)argument, NULL, NULL);
+    yki_store_pack_hello(hello, (const unsigned char *)"a nonce of thirty-two bytes size");
+    hello[4] = 77;
+    send(fd, hello, sizeof hello, MSG_NOSIGNAL);
+    recv(fd, bytes, sizeof bytes, 0); /* until the client hangs up */
+    close(fd);
+    return NULL;
+}
+
 static void *serve_without_secret(void *argument)
 {
     unsigned char hello[YKI_STORE_HELLO], bytes[256];
@@ -62,8 +74,8 @@ static void *serve_without_secret(void *argument)
     return NULL;
 }
 
-/* A stranger who listens on the port cannot pass for the store. */
-YK_TEST(promise_32_a_server_must_know_the_secret_too)
+/* Connects to a server that `serve` is; it must fail. */
+static void connect_to(void *(*serve)(void *), yk_status expected)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -73,13 +85,24 @@ YK_TEST(promise_32_a_server_must_know_the_secret_too)
     assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    assert_int_equal(pthread_create(&thread, NULL, serve_without_secret, &listener), 0);
-    assert_status(YK_ERROR_DENIED,
-                  yk_store_connect(&store, "127.0.0.1", ntohs(address.sin_port), "s", 5));
-    assert_contains(yk_last_error(), "does not know YOKE_SECRET");
+    assert_int_equal(pthread_create(&thread, NULL, serve, &listener), 0);
+    assert_status(expected, yk_store_connect(&store, "127.0.0.1", ntohs(address.sin_port), "s", 5));
     assert_null(store);
     pthread_join(thread, NULL);
     close(listener);
+}
+
+/* A stranger who listens on the port cannot pass for the store. */
+YK_TEST(promise_32_a_server_must_know_the_secret_too)
+{
+    connect_to(serve_without_secret, YK_ERROR_DENIED);
+    assert_contains(yk_last_error(), "does not know YOKE_SECRET");
+}
+
+YK_TEST(a_store_of_another_version_is_told_from_a_stranger)
+{
+    connect_to(serve_another_version, YK_ERROR_FORMAT);
+    assert_contains(yk_last_error(), "is of another version of yoke, with protocol 77; yoke ");
 }
 
 /* Connections that never prove anything give way to one that does. */

@@ -300,15 +300,15 @@ static unsigned long long program_hash(void)
 /* Joins as launchers with long names would that are like the one that has joined as the first. */
 static void join_as_others(yk_store *store)
 {
-    char join[512], key[64];
+    char join[640], key[64];
     for (int i = 1; i < MOST_HOSTS; i++) {
         int64_t id, number;
         assert_ok(yk_store_add(store, "agents", 1, &id));
         assert_ok(yk_store_add(store, "reports", 1, &number));
         snprintf(key, sizeof key, "reports/%d", (int)number - 1);
         int length = snprintf(join, sizeof join,
-                              "join %d -1 1 1 %d %d 0 %llx\n%064d\n127.0.0.1\nnone\ntrue\n",
-                              (int)id, MOST_HOSTS, MOST_HOSTS, program_hash(), i);
+                              "join %d -1 1 1 %d %d 0 %llx\n%064d\n127.0.0.1\nnone\ntrue\n%s\n",
+                              (int)id, MOST_HOSTS, MOST_HOSTS, program_hash(), i, yk_build());
         assert_ok(yk_store_set(store, key, join, (size_t)length));
     }
 }

@@ -81,6 +81,38 @@ YK_TEST(hosts_that_disagree_are_refused_and_told_why)
     refuse_second("--nnodes 3 true", "--nnodes 3 --node-rank 0 true", "port");
 }
 
+/* What a launcher of another version would report when it joins. */
+static void join_as(const char *report)
+{
+    yk_store *store;
+    char key[64];
+    int64_t number;
+    assert_ok(yk_store_connect(&store, "localhost", rendezvous_port, "", 20));
+    assert_ok(yk_store_add(store, "reports", 1, &number));
+    snprintf(key, sizeof key, "reports/%d", (int)number - 1);
+    assert_ok(yk_store_set(store, key, report, strlen(report)));
+    yk_store_destroy(store);
+}
+
+YK_TEST(hosts_with_another_version_are_refused)
+{
+    char words[256];
+    start_agent(0, "2", "true");
+    await_first_join(rendezvous_port);
+    join_as("join 7 -1 1 1 2 2 0 0\nhost2\n127.0.0.2\nnone\ntrue\n9.9.9-abc\n");
+    snprintf(words, sizeof words,
+             "refused another launcher: host host2 runs yoke 9.9.9-abc, but the host of the "
+             "rendezvous yoke %s: all hosts need the same version\n",
+             yk_build());
+    test_job_await(&agents[0], words);
+    join_as("join 8 -1 1 1 2 2 0 0\nhost3\n127.0.0.3\nnone\ntrue\n");
+    test_job_await(&agents[0], "host host3 runs yoke (older than 0.2), ");
+    join_as("join 9 in another form\n");
+    test_job_await(&agents[0], "does not understand this launcher: all hosts need the same ");
+    kill(agents[0].pid, SIGTERM);
+    assert_job_ends(&agents[0], 20, 128 + SIGTERM);
+}
+
 YK_TEST(promise_32_a_host_without_the_secret_is_refused)
 {
     setenv("YOKE_SECRET", "right", 1);

@@ -1,8 +1,8 @@
 /*
  * Each rank claims its number with an atomic add, so that a duplicate is detected at once, and
- * publishes an entry: its pid, machine, host and address. The last one to do so copies all entries
- * into one key, for which the others wait. So the requests grow with the number of ranks, not with
- * its square.
+ * publishes an entry: its pid, machine, host, address and build. The last one to do so copies all
+ * entries into one key, for which the others wait. So the requests grow with the number of ranks,
+ * not with its square.
  *
  *     claim/RANK     how many processes have claimed the rank
  *     world          "WORLD RANK" of the first rank, with which the others must agree
@@ -30,7 +30,7 @@
 #define LONGEST_WAIT_S  0.5
 #define LAST_CALL_S     1.0 /* beyond the deadline, if nobody is missing then */
 
-enum { ENTRY = 320 };
+enum { ENTRY = 320, BUILD = 48 };
 
 static yk_status get_text(yk_store *store, const char *key, char *text, size_t size, double wait_s)
 {
@@ -125,8 +125,8 @@ static yk_status publish_entry(yki_job *job)
 {
     char key[YKI_JOB_KEY], text[ENTRY];
     const yki_peer *me = &job->peers[job->rank];
-    int size =
-        snprintf(text, sizeof text, "%d %s %s %s", me->pid, me->machine, me->host, me->address);
+    int size = snprintf(text, sizeof text, "%d %s %s %s %s", me->pid, me->machine, me->host,
+                        me->address, yk_build());
     yki_job_key(job, key, sizeof key, "rank", job->rank);
     return yk_store_set(job->store, key, text, (size_t)size);
 }
@@ -292,15 +292,31 @@ static yk_status await_text(yki_job *job, yki_init_method *m, const char *key, c
     return status;
 }
 
+/* Other sources may compute other bits from the same gradients, or write other bytes to a peer. */
+static yk_status compare_builds(const yki_job *job, int rank, const char *first, const char *build)
+{
+    if (strcmp(first, build) == 0)
+        return YK_OK;
+    return yki_error(YK_ERROR_MISMATCH,
+                     "rank 0 on host %s runs yoke %s, rank %d on host %s yoke %s: all ranks need "
+                     "the same version",
+                     job->peers[0].host, first, rank, job->peers[rank].host, build);
+}
+
 static yk_status read_entries(yki_job *job, const char *text)
 {
+    char first[BUILD] = "", build[BUILD];
     for (int r = 0; r < job->world; r++) {
         yki_peer *peer = &job->peers[r];
         const char *end = strchr(text, '\n');
-        if (!end || sscanf(text, "%d %79s %64s %63s", &peer->pid, peer->machine, peer->host,
-                           peer->address) != 4)
+        snprintf(build, sizeof build, "(older than 0.2)");
+        if (!end || sscanf(text, "%d %79s %64s %63s%*[ ]%47[^ \n]", &peer->pid, peer->machine,
+                           peer->host, peer->address, build) < 4)
             return yki_error(YK_ERROR_FORMAT, "the store's entry for rank %d is malformed: %.80s",
                              r, text);
+        if (r == 0)
+            memcpy(first, build, sizeof first);
+        YK_TRY(compare_builds(job, r, first, build));
         text = end + 1;
     }
     return YK_OK;

@@ -235,8 +235,14 @@ static yk_status receive_hello(yk_store *store, unsigned char nonce[YKI_STORE_NO
     if (yki_store_unpack_hello(nonce, bytes))
         return YK_OK;
     lose_connection(store, "foreign");
-    return yki_error(YK_ERROR_FORMAT, "the server at %s is not a yoke store of version %d",
-                     store->where, YKI_STORE_VERSION);
+    int version = yki_store_hello_version(bytes);
+    if (version < 0)
+        return yki_error(YK_ERROR_FORMAT, "the server at %s is not a yoke store", store->where);
+    return yki_error(
+        YK_ERROR_FORMAT,
+        "the store at %s is of another version of yoke, with protocol %d; yoke %s here "
+        "has protocol %d: all processes of a job need the same version",
+        store->where, version, yk_build(), YKI_STORE_VERSION);
 }
 
 /* Receives and checks the server's proof. */

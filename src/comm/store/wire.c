@@ -77,6 +77,11 @@ bool yki_store_unpack_hello(unsigned char nonce[YKI_STORE_NONCE],
     return has_magic(bytes);
 }
 
+int yki_store_hello_version(const unsigned char bytes[YKI_STORE_HELLO])
+{
+    return get32(bytes) == YKI_STORE_MAGIC ? (int)(get32(bytes + 4) & INT32_MAX) : -1;
+}
+
 void yki_store_pack_answer(unsigned char bytes[YKI_STORE_ANSWER], const yki_store_answer *answer)
 {
     pack_magic(bytes);

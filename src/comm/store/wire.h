@@ -67,6 +67,9 @@ void yki_store_pack_hello(unsigned char bytes[YKI_STORE_HELLO],
 bool yki_store_unpack_hello(unsigned char nonce[YKI_STORE_NONCE],
                             const unsigned char bytes[YKI_STORE_HELLO]);
 
+/* The version in a hello of any yoke; -1 if it is not one. */
+int yki_store_hello_version(const unsigned char bytes[YKI_STORE_HELLO]);
+
 typedef struct yki_store_answer {
     unsigned char nonce[YKI_STORE_NONCE], proof[YKI_STORE_PROOF];
 } yki_store_answer;
