@@ -323,13 +323,20 @@ bool cli_training_create(cli_training *t, const cli_train_options *options)
     if (!cli_open_data(&t->train_set, &t->test_set, t->world, &data, &t->stop_signal))
         return false;
     cli_startup_next(t->startup, "building the network");
-    if (!create_model(t) || !distribute(t) || !cli_training_create_optimizer(t) ||
-        !create_companions(t) || !create_loaders(t) || !whiten(t) || !create_lookahead(t))
+    if (!create_model(t))
+        return false;
+    if (yk_group_size(t->world) > 1)
+        cli_startup_next(t->startup, "sending the weights to all ranks");
+    if (!distribute(t) || !cli_training_create_optimizer(t) || !create_companions(t) ||
+        !create_loaders(t) || !whiten(t) || !create_lookahead(t))
         return false;
     limit_steps(t);
     if (!create_trainer(t) || !keep_resumed_file(t) || !cli_reports_open(t))
         return false;
-    cli_startup_next(t->startup, "running the first step, which prepares the kernels");
+    cli_startup_next(t->startup, yk_group_size(t->world) > 1
+                                     ? "running the first step, which prepares the kernels and "
+                                       "exchanges gradients"
+                                     : "running the first step, which prepares the kernels");
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <yoke/backend.h>
 
 #include "base/error.h"
+#include "comm/job/traffic.h"
 
 enum { YKI_CALL_LABEL = 24 };
 
@@ -15,6 +16,7 @@ typedef struct yki_call {
     yk_backend_work *work;    /* while the backend has it */
     void **memory;            /* of YK_OPERATION_ALLOC: where to put the result */
     double looked, waited; /* when its ranks were last looked at; how long it has waited for them */
+    yki_traffic traffic;   /* of this host, when it had waited for a while */
     bool broken;           /* the backend has failed in it */
     bool posted;           /* until its end, which the watch is told */
     uint64_t submitted;    /* with a work object: when, in yki_ticks() */

@@ -135,6 +135,26 @@ static bool wait_elsewhere(const yk_group *group, const bool *late)
     return true;
 }
 
+/* Ranks of two hosts wait for each other: nothing comes through, or it comes slowly. */
+static void describe_network(const yk_group *group, const char *list, const yki_peer *peer,
+                             char *text, size_t size)
+{
+    const yki_call *call = group->running ? group->running : &group->opening;
+    char moved[128];
+    yki_traffic_describe(&call->traffic, moved, sizeof moved);
+    int used =
+        snprintf(text, size, "timed out after %g s: rank %s waits, too (pid %d on host %s): ",
+                 group->job.timeout_s, list, peer->pid, peer->host);
+    if (moved[0])
+        snprintf(text + used, size - (size_t)used,
+                 "the network between the hosts is too slow for YOKE_TIMEOUT (%s), or the process "
+                 "is stopped",
+                 moved);
+    else
+        snprintf(text + used, size - (size_t)used,
+                 "the network between the hosts loses data, or the process is stopped");
+}
+
 /* known: all of these ranks are missing; otherwise some of them may be. */
 static yk_status fail_late(yk_group *group, bool *late, bool known)
 {
@@ -154,10 +174,7 @@ static yk_status fail_late(yk_group *group, bool *late, bool known)
         one++;
     const yki_peer *peer = &job->peers[one];
     if (wait_elsewhere(group, late))
-        snprintf(text, sizeof text,
-                 "timed out after %g s: rank %s waits, too (pid %d on host %s): the network "
-                 "between the hosts loses data, or the process is stopped",
-                 job->timeout_s, list, peer->pid, peer->host);
+        describe_network(group, list, peer, text, sizeof text);
     else
         snprintf(text, sizeof text, "timed out after %g s: rank %s did not take part (pid %d %s%s)",
                  job->timeout_s, list, peer->pid, peer->remote ? "on host " : "",
@@ -288,6 +305,8 @@ static void count_wait(yki_call *call, double now)
     double since = call->looked > 0 ? now - call->looked : 0;
     call->looked = now;
     call->waited += since < LONGEST_LOOK_S ? since : LONGEST_LOOK_S;
+    if (call->waited >= TELL_S && !(call->traffic.at > 0))
+        yki_traffic_read(&call->traffic);
 }
 
 /* What the call waits for; it is told once it has waited long enough. */

@@ -52,6 +52,31 @@ YK_TEST(promise_01_a_cut_link_ends_the_job_on_both_sides)
                                       "lost");
 }
 
+/* Less than the 5 seconds after which a host counts as lost: packets are sent again in time. */
+YK_TEST(a_link_that_returns_before_the_timeout_ends_no_job)
+{
+    char command[512];
+    yk_test_hosts(2);
+    snprintf(command, sizeof command,
+             "%s train --data synthetic --arch mlp --threads 1 --batch-size 16 --lr 0.0001 "
+             "--epochs 100000 --output %s/trained",
+             test_program(), yk_test_directory());
+    start_agent(1, "2", command);
+    start_agent(2, "2", command);
+    test_job_await(&agents[1], "images/s");
+    for (int i = 0; i < 3; i++) {
+        sleep(1);
+        yk_test_cut(2);
+        usleep(3600000);
+        yk_test_restore(2);
+    }
+    sleep(3);
+    kill(-agents[1].pid, SIGTERM);
+    assert_int_not_equal(test_job_wait(&agents[1], 40), 1);
+    assert_null(strstr(agents[1].output, "lost"));
+    test_job_wait(&agents[2], 40);
+}
+
 YK_TEST(the_other_hosts_continue_after_a_power_cut)
 {
     yk_test_hosts(3);

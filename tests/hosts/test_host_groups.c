@@ -156,6 +156,40 @@ YK_TEST(a_network_that_loses_large_packets_is_told_from_ranks_that_are_late)
         assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
 }
 
+/* ---- a slow network -------------------------------------------------------------------------- */
+
+static void sum_too_slowly(int rank, int world)
+{
+    (void)world;
+    enum { COUNT = 2000000 };
+    float *data = calloc(COUNT, sizeof *data);
+    assert_non_null(data);
+    yk_group *group = join(4);
+    leave_text("begun", rank, "yes");
+    await_text("limited", 0);
+    assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, COUNT, YK_F32, YK_REDUCE_SUM, NULL));
+    assert_contains(yk_last_error(), "the network between the hosts is too slow for YOKE_TIMEOUT "
+                                     "(this host has sent ");
+    exit(3);
+}
+
+static void limit_rates(void)
+{
+    await_texts("begun", 2);
+    yk_test_limit_rate(1, "5mbit");
+    yk_test_limit_rate(2, "5mbit");
+    leave_text("limited", 0, "yes");
+}
+
+YK_TEST(a_network_that_is_too_slow_is_told_from_one_that_loses_data)
+{
+    int statuses[2];
+    open_lines();
+    yk_test_host_ranks(2, 1, sum_too_slowly, statuses, limit_rates);
+    for (int rank = 0; rank < 2; rank++)
+        assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
+}
+
 static void wait_for_unreachable(int rank, int world)
 {
     (void)rank, (void)world;

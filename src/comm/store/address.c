@@ -200,6 +200,19 @@ yk_status yki_heartbeat_timeout(double *seconds)
     return yki_env_double("YOKE_HEARTBEAT_TIMEOUT", MIN_HEARTBEAT_S, 3600, seconds, &found);
 }
 
+/*
+ * TCP doubles the pause after each packet that was lost. A network that is back after 4 s of a
+ * timeout of 5 s would then come too late for the next attempt. Linux before 6.15 does not know the
+ * second option, and keeps the pauses short for the first six attempts only.
+ */
+static void retry_often(int fd)
+{
+    enum { RTO_MAX_MS = 44 }; /* TCP_RTO_MAX_MS, which headers may lack */
+    int on = 1, pause_ms = 1000;
+    setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, RTO_MAX_MS, &pause_ms, sizeof pause_ms);
+}
+
 void yki_watch_connection(int fd, double heartbeat_s)
 {
     int on = 1, interval_s = 1, idle_s = (int)(heartbeat_s / 2);
@@ -209,6 +222,7 @@ void yki_watch_connection(int fd, double heartbeat_s)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    retry_often(fd);
 }
 
 typedef int end_of_connection(int fd, struct sockaddr *address, socklen_t *size);
