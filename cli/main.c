@@ -5,6 +5,7 @@
 #include "common/errors.h"
 #include "common/spelling.h"
 #include "common/spinning.h"
+#include "common/stack.h"
 #include "options/manual.h"
 #include "options/options.h"
 
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "--help";
     const cli_command_entry *command = cli_find_command(name);
     repair_process_state(command);
+    cli_ensure_stack(argv);
     if (command && command->computes)
         cli_limit_spinning(argv);
     if (command)

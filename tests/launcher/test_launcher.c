@@ -387,6 +387,35 @@ YK_TEST(threads_that_a_launcher_has_chosen_are_divided_by_the_next)
     assert_int_equal(count(job.output, "threads=5."), 2);
 }
 
+/* ---- limits of the system -------------------------------------------------------------------- */
+
+static void run_with_stack(const char *limit)
+{
+    char command[512];
+    snprintf(command, sizeof command, "sh -c 'ulimit %s; exec %s run -n 1 sh -c \"ulimit -s\"'",
+             limit, test_program());
+    test_job_start_command(&job, command);
+    test_job_wait(&job, 20);
+}
+
+YK_TEST(a_small_stack_is_raised)
+{
+    run_with_stack("-S -s 32");
+    assert_contains(job.output, "[rank 0] 8192\n");
+    run_with_stack("-S -s 48 && ulimit -H -s 4096");
+    assert_contains(job.output, "[rank 0] 4096\n");
+}
+
+/* Some users may raise even that. */
+YK_TEST(a_stack_that_stays_too_small_is_named)
+{
+    run_with_stack("-s 32");
+    if (!strstr(job.output, "[rank 0] 8192\n"))
+        assert_string_equal(job.output,
+                            "yoke: the stack is limited to 32 KiB (ulimit -s), and yoke "
+                            "needs 128\n");
+}
+
 /* ---- how threads wait ------------------------------------------------------------------------ */
 
 static const char show_spinning[] = "run -n 2 sh -c 'echo spin=$GOMP_SPINCOUNT.'";
