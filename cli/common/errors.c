@@ -3,10 +3,12 @@
 #include "common/errors.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/terminal.h"
 
@@ -52,5 +54,17 @@ bool cli_output_is_whole(const char *command_name)
         return true;
     fprintf(stderr, "%s: cannot write to standard output: the output is incomplete\n",
             command_name);
+    return false;
+}
+
+bool cli_complain_of_start(const char *name, const char *what, int error)
+{
+    char limit[96] = "";
+    struct rlimit processes;
+    if (error == EAGAIN && getrlimit(RLIMIT_NPROC, &processes) == 0 &&
+        processes.rlim_cur != RLIM_INFINITY)
+        snprintf(limit, sizeof limit, "; the user may have %llu processes and threads (ulimit -u)",
+                 (unsigned long long)processes.rlim_cur);
+    fprintf(stderr, "%s: cannot start %s: %s%s\n", name, what, strerror(error), limit);
     return false;
 }

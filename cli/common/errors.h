@@ -10,6 +10,10 @@ bool cli_ok(yk_status status);
  * which what a terminal would act on becomes "?". */
 bool cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints that a command cannot start a thread or a process, with the limit that may be the reason;
+ * returns false. */
+bool cli_complain_of_start(const char *name, const char *what, int error);
+
 /* Whether all that was printed has been written; prints an error of the command if not. */
 bool cli_output_is_whole(const char *command_name);
 

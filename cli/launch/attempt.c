@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/errors.h"
 #include "launch/end.h"
 #include "launch/oom.h"
 #include "launch/prefix.h"
@@ -48,7 +49,7 @@ static int reach_store(cli_job *job)
                                               .secret = round->secret,
                                               .connect_s = 10};
     if (!(job->store = cli_store_thread_start(&options))) {
-        fprintf(stderr, "%s: cannot start a thread\n", job->launch->name);
+        cli_complain_of_start(job->launch->name, "a thread", EAGAIN);
         return CLI_EXIT_FAILED;
     }
     if (!cli_job_await(job, needs_no_store)) {

@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include "launch/coordinator.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,6 +26,7 @@
 
 #include "cli.h"
 #include "common/clock.h"
+#include "common/errors.h"
 #include "launch/admission.h"
 #include "launch/agents.h"
 #include "launch/bus.h"
@@ -631,7 +633,7 @@ cli_coordinator *cli_coordinator_start(const cli_coordinator_options *options)
             c->ended = cli_net_ask(options->lost_host, options->lost_port);
         if (pthread_create(&c->thread, NULL, run, c) == 0)
             return c;
-        fprintf(stderr, "%s: cannot start a thread\n", options->launch->name);
+        cli_complain_of_start(options->launch->name, "a thread", EAGAIN);
     }
     cli_net_forget(c->ended);
     yk_store_destroy(c->store);

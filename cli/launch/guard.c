@@ -29,6 +29,7 @@
 #include <yoke/group.h>
 
 #include "cli.h"
+#include "common/errors.h"
 
 enum { IMPATIENCE = 3 }; /* after this many requests to stop, the launcher itself is killed */
 
@@ -129,7 +130,7 @@ int cli_launch_run(const cli_launch *launch)
 
     pid_t launcher = fork();
     if (launcher < 0) {
-        fprintf(stderr, "%s: cannot start a process: %s\n", launch->name, strerror(errno));
+        cli_complain_of_start(launch->name, "a process", errno);
         return CLI_EXIT_FAILED;
     }
     if (launcher == 0) {

@@ -8,6 +8,7 @@
  * than half of the hosts, unless the lost one answers that no launcher runs there any more.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ static bool open_link(const cli_launch *launch, cli_agent *agent, int node_rank,
                                 .taken = taken};
     agent->link = cli_link_open(&options);
     if (!agent->link)
-        fprintf(stderr, "%s: cannot start a thread\n", launch->name);
+        cli_complain_of_start(launch->name, "a thread", EAGAIN);
     return agent->link != NULL;
 }
 

@@ -14,6 +14,10 @@
 int yki_thread_create(pthread_t *thread, const char *name, const pthread_attr_t *attributes,
                       void *(*run)(void *), void *argument);
 
+/* Why that has failed, with the limit that may be the reason; valid until this thread's next call.
+ */
+const char *yki_thread_error(int error);
+
 /* A condition whose timed waits end by the clock of yki_now(), which nobody sets. */
 void yki_cond_init(pthread_cond_t *condition);
 

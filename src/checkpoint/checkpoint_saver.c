@@ -89,7 +89,7 @@ yk_status yk_checkpoint_saver_create(yk_checkpoint_saver **saver, const char *di
         return error < 0 ? yki_error_memory(strlen(dir) + 1, "a folder's name")
                          : yki_error(YK_ERROR_OUT_OF_MEMORY,
                                      "cannot start the thread that writes checkpoints: %s",
-                                     strerror(error));
+                                     yki_thread_error(error));
     }
     *saver = made;
     return YK_OK;

@@ -101,9 +101,10 @@ yk_status yki_queue_submit(yki_queue *queue, const yki_call *call, const char *r
     if (!work || error) {
         pthread_mutex_unlock(&queue->lock);
         free(work);
-        return error ? yki_error(YK_ERROR_OUT_OF_MEMORY,
-                                 "cannot start the communication thread: %s", strerror(error))
-                     : yki_error_memory(sizeof *work, "a work object");
+        return error
+                   ? yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start the communication thread: %s",
+                               yki_thread_error(error))
+                   : yki_error_memory(sizeof *work, "a work object");
     }
     work->next = NULL;
     work->queue = queue;

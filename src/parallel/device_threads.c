@@ -98,7 +98,7 @@ static yk_status start_worker(worker *w)
     pthread_attr_destroy(&attributes);
     if (error)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread for %s: %s",
-                         devices->device[w->device].name, strerror(error));
+                         devices->device[w->device].name, yki_thread_error(error));
     w->started = true;
     return YK_OK;
 }

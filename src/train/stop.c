@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
@@ -118,7 +119,7 @@ yk_status yk_stop_prepare(void)
         sem_destroy(&handled);
         atomic_store(&prepared, false);
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start the thread that takes signals: %s",
-                         strerror(error));
+                         yki_thread_error(error));
     }
     pthread_setname_np(thread, "yoke-signals");
     pthread_detach(thread);

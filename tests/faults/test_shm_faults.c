@@ -123,7 +123,7 @@ YK_TEST_RANKS(promise_28_memory_beyond_the_limit_of_files_is_an_error, 2)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_status(YK_ERROR_OUT_OF_MEMORY, yk_group_alloc(group, 2 << 20, &memory));
     if (rank == 0)
-        assert_contains(yk_last_error(), "File too large");
+        assert_contains(yk_last_error(), " (ulimit -f): File too large");
     assert_ok(yk_group_alloc(group, 1 << 19, &memory));
     yk_group_destroy(group);
 }

@@ -416,6 +416,22 @@ YK_TEST(a_stack_that_stays_too_small_is_named)
                             "needs 128\n");
 }
 
+/* Limits of processes do not hold for root. */
+YK_TEST(a_limit_of_processes_is_named)
+{
+    char command[512];
+    const char *user = geteuid() ? "" : "setpriv --reuid 65533 --clear-groups --bounding-set -all ";
+    snprintf(command, sizeof command,
+             "%ssh -c 'ulimit -p 1 2>/dev/null || ulimit -u 1; exec %s run true'", user,
+             test_program());
+    test_job_start_command(&job, command);
+    assert_job_ends(&job, 20, 1);
+    assert_string_equal(job.output,
+                        "yoke run: cannot start a process: Resource temporarily "
+                        "unavailable; the user may have 1 processes and threads (ulimit "
+                        "-u)\n");
+}
+
 /* ---- how threads wait ------------------------------------------------------------------------ */
 
 static const char show_spinning[] = "run -n 2 sh -c 'echo spin=$GOMP_SPINCOUNT.'";

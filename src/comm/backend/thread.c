@@ -104,7 +104,7 @@ yk_status yk_backend_thread_create(yk_backend_thread **thread, const char *name,
     if (error) {
         free_thread(made);
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start the thread %s: %s", name,
-                         strerror(error));
+                         yki_thread_error(error));
     }
     *thread = made;
     return YK_OK;

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -124,6 +125,12 @@ static yk_status map_segment(shm_segment *segment, size_t bytes)
 yk_status yki_shm_no_room(size_t bytes, int ranks, uint64_t free_bytes, int error)
 {
     char each[48] = "";
+    struct rlimit limit;
+    if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
+        return yki_error(
+            YK_ERROR_OUT_OF_MEMORY,
+            "shared memory: %zu bytes needed, but a file may have %llu (ulimit -f): %s", bytes,
+            (unsigned long long)limit.rlim_cur, strerror(error));
     if (ranks > 1)
         snprintf(each, sizeof each, " by each of %d ranks", ranks);
     return yki_error(YK_ERROR_OUT_OF_MEMORY, "shared memory%s%s: %zu bytes needed%s, %llu free%s%s",

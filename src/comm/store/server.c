@@ -117,7 +117,7 @@ static yk_status start_server(yk_store_server *server, const char *host, int *po
     int error = yki_thread_create(&server->thread, "yoke-store", NULL, run_server, server);
     if (error)
         return yki_error(YK_ERROR_OUT_OF_MEMORY, "store: cannot start the server thread: %s",
-                         strerror(error));
+                         yki_thread_error(error));
     return YK_OK;
 }
 

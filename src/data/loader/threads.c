@@ -243,7 +243,7 @@ yk_status yki_loader_start_workers(yk_loader *loader)
         int error = yki_thread_create(&self->thread, "yoke-loader", NULL, work, self);
         if (error)
             return yki_error(YK_ERROR_INTERNAL, "loader: cannot start worker %d of %d: %s",
-                             loader->started + 1, loader->options.workers, strerror(error));
+                             loader->started + 1, loader->options.workers, yki_thread_error(error));
     }
     return YK_OK;
 }

@@ -392,7 +392,8 @@ static yk_status create_own_window(yki_sim_link *link)
     YK_TRY(open_window(&link->windows[link->rank], file));
     int error = yki_thread_create(&link->thread, "yoke-sim-link", NULL, answer, link);
     if (error)
-        return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread: %s", strerror(error));
+        return yki_error(YK_ERROR_OUT_OF_MEMORY, "cannot start a thread: %s",
+                         yki_thread_error(error));
     link->started = true;
     return YK_OK;
 }
