@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <yoke/store.h>
@@ -78,11 +77,11 @@ static void print_rank(int rank, const char *entry, const char *step, const char
 {
     int pid = 0, at = 0;
     char host[65] = "?";
-    long long sequence, since;
+    long long sequence, seconds;
     sscanf(entry, "%d %*s %64s", &pid, host);
     printf("%5d  %-16s %8d  %8s  ", rank, host, pid, step ? step : "-");
-    if (waiting && sscanf(waiting, "%lld %lld %*d %*d %n", &sequence, &since, &at) == 2 && at > 0)
-        printf("%8lld  %6lld s  %s\n", sequence, (long long)time(NULL) - since, waiting + at);
+    if (waiting && sscanf(waiting, "%lld %lld %*d %*d %n", &sequence, &seconds, &at) == 2 && at > 0)
+        printf("%8lld  %6lld s  %s\n", sequence, seconds, waiting + at);
     else
         printf("%8s  %8s  -\n", "-", "-");
 }

@@ -3,27 +3,12 @@
 #include "clock.h"
 #include "harness.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "comm/group_state.h"
-
-static atomic_llong set_by; /* seconds by which the clock has been set */
-
-/* Of this program and of the library. */
-time_t time(time_t *seconds)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    now.tv_sec += atomic_load(&set_by);
-    if (seconds)
-        *seconds = now.tv_sec;
-    return now.tv_sec;
-}
 
 static yk_store *connect_to_store(void)
 {
@@ -160,19 +145,20 @@ YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
     yk_group_destroy(group);
 }
 
-/* Since when rank 0 waits, as it is published. */
-static long long published_since(yk_store *store)
+/* How long rank 0 has waited, as it is published. */
+static long long published_seconds(yk_store *store)
 {
     char text[256];
     size_t used;
-    long long since;
+    long long seconds;
     assert_ok(yk_store_get(store, "group/0/waiting/0", text, sizeof text - 1, &used, 20));
     text[used] = '\0';
-    assert_int_equal(sscanf(text, "%*u %lld", &since), 1);
-    return since;
+    assert_int_equal(sscanf(text, "%*u %lld", &seconds), 1);
+    return seconds;
 }
 
-YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
+/* The clocks of hosts may differ by hours. */
+YK_TEST_RANKS(how_long_a_rank_waits_is_told_without_clocks, 2)
 {
     (void)world;
     yk_group *group;
@@ -186,12 +172,11 @@ YK_TEST_RANKS(a_wait_is_published_again_when_the_clock_is_set, 2)
                                                      .what.operation = YK_OPERATION_BARRIER,
                                                      .since = yki_now() - 100,
                                                      .messages = group->watched->messages});
-        long long before = published_since(store), since = before;
-        assert_true(llabs(before - ((long long)time(NULL) - 100)) <= 60);
-        atomic_store(&set_by, -3600);
-        for (double end = yk_test_now() + 20; since == before && yk_test_now() < end; usleep(10000))
-            since = published_since(store);
-        assert_true(llabs(since - (before - 3600)) <= 1);
+        long long first = published_seconds(store), last = first;
+        assert_in_range(first, 100, 160);
+        for (double end = yk_test_now() + 20; last == first && yk_test_now() < end; usleep(10000))
+            last = published_seconds(store);
+        assert_in_range(last, first + 1, first + 30);
         yki_watch_rest(group->watched);
         yk_store_destroy(store);
     }

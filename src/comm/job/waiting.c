@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define SURE_S 1.0 /* how long two calls must have waited for each other, without any change */
+#define TELL_AGAIN_S 1.0
+#define SURE_S       1.0 /* how long two calls must have waited for each other, without any change */
 
 enum { TEXT = YKI_WORDS + 96 };
 
@@ -23,14 +23,14 @@ static bool is_message(int operation)
     return operation >= YK_OPERATION_SEND;
 }
 
-static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting,
-                       long long since)
+static int write_entry(char text[TEXT], const yki_job *job, const yki_waiting *waiting)
 {
     char words[YKI_WORDS];
     const yk_descriptor *what = &waiting->what;
     yki_describe(words, job, what);
-    return snprintf(text, TEXT, "%llu %lld %d %d %s", (unsigned long long)waiting->sequence, since,
-                    what->operation, is_message(what->operation) ? what->root : 0, words);
+    return snprintf(text, TEXT, "%llu %.0f %d %d %s", (unsigned long long)waiting->sequence,
+                    yki_now() - waiting->since, what->operation,
+                    is_message(what->operation) ? what->root : 0, words);
 }
 
 static yk_status set_key(const yki_job *job, const char *name, const void *value, size_t size)
@@ -74,26 +74,26 @@ yk_status yki_messages_read(const yki_job *job, int other, uint64_t *sent, uint6
     return status == YK_ERROR_TIMEOUT ? YK_OK : status;
 }
 
-/* The messages come first, so that whoever reads the entry finds those that belong to it. */
-static void publish(const yki_job *job, const yki_waiting *waiting, long long since)
+/* The messages come first, so that whoever reads the entry finds those that belong to it. They are
+ * the same as long as the call is. */
+static void publish(const yki_job *job, const yki_waiting *waiting, bool again)
 {
     char text[TEXT];
-    if (is_message(waiting->what.operation) ||
+    if (again || is_message(waiting->what.operation) ||
         yki_messages_publish(job, waiting->messages) == YK_OK)
-        set_key(job, "waiting", text, (size_t)write_entry(text, job, waiting, since));
+        set_key(job, "waiting", text, (size_t)write_entry(text, job, waiting));
 }
 
 void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki_waiting *now)
 {
     char key[YKI_JOB_KEY];
     yki_waiting *published = &state->published;
-    long long since = (long long)time(NULL) - (long long)(yki_now() - now->since);
     bool same = published->active == now->active && published->sequence == now->sequence &&
-                published->what.operation == now->what.operation && llabs(since - state->since) < 2;
-    if (same || (!published->active && !now->active))
+                published->what.operation == now->what.operation;
+    if ((same && yki_now() - state->told < TELL_AGAIN_S) || (!published->active && !now->active))
         return;
     if (now->active)
-        publish(job, now, since);
+        publish(job, now, same);
     else {
         yki_job_key(job, key, sizeof key, "waiting", job->rank);
         yki_fair_lock_take(job->lock);
@@ -101,7 +101,7 @@ void yki_waiting_publish(const yki_job *job, yki_waiting_state *state, const yki
         yki_fair_lock_release(job->lock);
     }
     *published = *now;
-    state->since = since;
+    state->told = yki_now();
 }
 
 static bool read_entry(const yki_job *job, int rank, entry *found)

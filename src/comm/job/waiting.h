@@ -2,10 +2,11 @@
  * What ranks wait for. A rank that has waited for a second publishes its call in the store, as the
  * key waiting/RANK of its group:
  *
- *     "SEQUENCE SINCE OPERATION PEER WORDS", as in
- *     "7 1700000000 12 1 recv(float32 x 4, from rank 1)"
+ *     "SEQUENCE SECONDS OPERATION PEER WORDS", as in
+ *     "7 25 12 1 recv(float32 x 4, from rank 1)"
  *
- * SINCE is in seconds since 1970, and is corrected when the clock is set. OPERATION is a
+ * SECONDS is how long it has waited, and is told again every second: the clocks of hosts may differ
+ * by hours. OPERATION is a
  * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
  * counts them, else 0. The key disappears when the wait has ended.
  *
@@ -37,7 +38,7 @@ typedef struct yki_waiting {
 /* What the watch remembers from one time to the next. */
 typedef struct yki_waiting_state {
     yki_waiting published; /* what the store says of this rank */
-    long long since;       /* and its SINCE */
+    double told;           /* when that was told */
     int partner;           /* the rank that was looked at last */
     uint64_t mine, theirs; /* the two calls that did not match, */
     double unmatched;      /* and since when; 0: they did */
