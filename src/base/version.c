@@ -1,7 +1,7 @@
-/* Which yoke this is. The build writes source_hash.h. */
+/* Which yoke this is. The build writes base/source_hash.h. */
 #include <yoke/status.h>
 
-#include "source_hash.h"
+#include "base/source_hash.h"
 
 const char *yk_version(void)
 {
