@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/reference.h"
 #include "comm/group_internal.h"
@@ -33,6 +34,7 @@ struct yk_zero {
     yki_staging block;  /* (ranks, shard_bytes) */
     void *whole;        /* (slots, ranks, shard_bytes), the device's, on rank 0 from consolidation
                            to a step */
+    double exchange_s, waited_s; /* of the last step's updates; 0 where streams hide it */
 };
 
 /* ---- dealing out ----------------------------------------------------------------------------- */
@@ -137,7 +139,21 @@ static yk_status gather_updates(void *context)
 {
     yk_zero *zero = context;
     forget_whole(zero);
-    return yki_staging_all_gather(&zero->block);
+    double begin = yki_now();
+    YK_TRY(yki_staging_all_gather(&zero->block));
+    if (!yki_staging_is_in_streams(&zero->block)) {
+        zero->exchange_s = yki_now() - begin;
+        zero->waited_s = yki_group_waited(zero->group, begin);
+    }
+    return YK_OK;
+}
+
+double yki_zero_take_exchange(yk_zero *zero, double *waited_s)
+{
+    double exchange_s = zero->exchange_s;
+    *waited_s = zero->waited_s;
+    zero->exchange_s = zero->waited_s = 0;
+    return exchange_s;
 }
 
 static yk_tensor bytes_at(const yk_zero *zero, void *data, size_t bytes)

@@ -11,6 +11,7 @@
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "parallel/bucket_updates.h"
+#include "parallel/references.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 
@@ -161,6 +162,14 @@ static yk_status complete_round(yk_trainer *t, yk_step_record *record)
     return YK_OK;
 }
 
+/* ZeRO's ranks send each other what they have updated. */
+static void count_exchange(const yk_trainer *t, yk_step_record *record)
+{
+    double waited_s, exchange_s = yki_zero_take_exchange(t->options.zero, &waited_s);
+    record->waiting_s += waited_s;
+    record->exposed_comm_s += exchange_s - waited_s;
+}
+
 /* skip: NULL, or where the device knows that a loss is not finite. */
 static yk_status update_weights(yk_trainer *t, yk_step_record *record, const double *skip)
 {
@@ -170,6 +179,8 @@ static yk_status update_weights(yk_trainer *t, yk_step_record *record, const dou
     t->lr_before = t->state.lr;
     YK_TRY(yki_trainer_set_rate(t, rate_time(t)));
     YK_TRY(step_optimizer(t, skip));
+    if (t->options.zero)
+        count_exchange(t, record);
     YK_TRY(complete_round(t, record));
     if (t->options.lookahead) /* steps that a grad scaler has skipped count too */
         YK_TRY(yki_lookahead_update_at(t->options.lookahead, t->state.step + 1, skip));

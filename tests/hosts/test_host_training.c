@@ -222,3 +222,29 @@ YK_TEST(promise_20_two_hosts_train_what_one_process_trains)
     double hosts = last_value("hosts", "val_loss"), alone = last_value("alone", "val_loss");
     assert_true(hosts > alone * 0.99 && hosts < alone * 1.01);
 }
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/* The newest number of this name in the metrics of a run. */
+static double newest(const char *run, const char *name)
+{
+    char text[64], output[256];
+    yk_test_command(output, sizeof output, "grep -o '\"%s\": [0-9.e-]*' %s | tail -n 1", name,
+                    path_of(run, "metrics.jsonl"));
+    snprintf(text, sizeof text, "\"%s\": ", name);
+    if (strncmp(output, text, strlen(text)) != 0)
+        fail_msg("no %s: \"%s\"", name, output);
+    return strtod(output + strlen(text), NULL);
+}
+
+YK_TEST(the_exchange_of_updates_is_no_computation)
+{
+    yk_test_hosts(2);
+    yk_test_limit_rate(1, "20mbit");
+    yk_test_limit_rate(2, "20mbit");
+    expect_success(train_on("trained", 2, 1, DATA "--max-steps 4 --log-every 1 --zero"));
+    double compute_s = newest("trained", "compute_s");
+    double exchange_s = newest("trained", "exposed_comm_s");
+    if (!(exchange_s > 5 * compute_s))
+        fail_msg("compute %g s, exposed communication %g s", compute_s, exchange_s);
+}
