@@ -145,7 +145,9 @@ typedef struct yk_operator_check_options {
     bool autocast;    /**< test in bfloat16 and float16 too, unless the operator's policy is
                            YK_AUTOCAST_FULL [true] */
     int threads;      /**< of the cpu device [3] */
-    double tolerance; /**< of the relative error of each output, in float32 [1e-5] */
+    double tolerance; /**< of the relative error of each output, in float32; terms that cancel may
+                           have as much error as inputs that are within it, relatively, make
+                           [1e-5] */
     bool empty_batch; /**< the first dimension of the inputs counts samples: test a batch without
                            any, too [true] */
 } yk_operator_check_options;

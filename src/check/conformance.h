@@ -31,6 +31,7 @@ typedef struct yki_conformance_case {
     bool ties;       /* inputs are multiples of 1/2; not differentiable */
     double spread;   /* inputs are from -spread to spread */
     double floor;    /* added to the norm that errors are relative to */
+    uint64_t seed;   /* of the inputs' numbers */
 } yki_conformance_case;
 
 /* dtype BF16 or F16: activations in it, parameters and statistics in f32. */
@@ -40,12 +41,18 @@ typedef struct yki_conformance_setting {
     yk_dtype dtype;
     int threads;
     bool winograd;
-    double tolerance; /* of the relative L2 error of each output */
+    double tolerance; /* of the relative L2 error of each output; see yki_conformance_device */
 } yki_conformance_setting;
 
 /* Every gradient of the case against central differences, in f64 on ref. */
 yk_status yki_conformance_gradients(const yki_conformance_case *row);
-/* Every node of the case on the device against ref in f64. */
+/*
+ * Every node of the case on the device against ref in f64. The error of an output may be the
+ * tolerance times its norm and floor, and besides as much as the output changes, on ref, when all
+ * inputs change by up to the tolerance, relatively: where terms cancel, or a norm divides by all
+ * but nothing, results of inputs that differ by rounding are as far apart. A floor is only for
+ * outputs that are zero whatever the inputs are, such as the gradient of a softmax of one value.
+ */
 yk_status yki_conformance_device(const yki_conformance_case *row,
                                  const yki_conformance_setting *setting);
 /*
@@ -54,6 +61,14 @@ yk_status yki_conformance_device(const yki_conformance_case *row,
  * that of the first one keep theirs.
  */
 yk_status yki_conformance_empty(const yki_conformance_case *row);
+
+/*
+ * x times 1 + relative sin(phase + log |x| / (2 relative)), the phase drawn from the seed: x as
+ * rounding might have left it. Numbers that are near each other move differently, but the function
+ * increases everywhere: equal numbers stay equal, and the larger of two stays the larger, so that
+ * maxima and masks stay what they were.
+ */
+double yki_conformance_move(double x, double relative, uint64_t seed);
 
 /* ---- for tests of layouts ------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 /* Uniform in [-1, 1). */
 static double draw(yki_trial *trial)
 {
-    return (double)(yki_hash3(1, 2, trial->draws++) >> 11) * 0x1p-52 - 1;
+    return (double)(yki_hash3(1 + trial->row->seed, 2, trial->draws++) >> 11) * 0x1p-52 - 1;
 }
 
 int64_t yki_value_elements(const yk_value *value)
@@ -184,7 +184,8 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
         if (trial->row->ties)
             numbers[i] = floor(2 * numbers[i]) / 2;
         if (is_index(value))
-            numbers[i] = (double)(yki_hash3(3, 4, trial->draws++) % (uint64_t)trial->row->classes);
+            numbers[i] = (double)(yki_hash3(3 + trial->row->seed, 4, trial->draws++) %
+                                  (uint64_t)trial->row->classes);
         else if (value->dtype == YK_I64)
             numbers[i] = 41;
         else if (is_positive(value))
@@ -192,8 +193,8 @@ static void fill_leaf(yki_trial *trial, const yk_value *value)
         else if (is_flag(value))
             numbers[i] = numbers[i] > 0;
         else if (is_length(value))
-            numbers[i] =
-                1 + (double)(yki_hash3(5, 6, trial->draws++) % (uint64_t)trial->row->classes);
+            numbers[i] = 1 + (double)(yki_hash3(5 + trial->row->seed, 6, trial->draws++) %
+                                      (uint64_t)trial->row->classes);
     }
     yki_trial_round(value, numbers);
 }

@@ -233,6 +233,86 @@ YK_TEST(a_wrong_operator_is_found)
     finds_kernel(not_in_place, "cube in the place of input 0 gives another output 0");
 }
 
+/* ---- a sum that cancels ---------------------------------------------------------------------- */
+
+/* The numbers that the check draws for them add up to 0.0164: in f32 no digit after the fourth is
+ * right. */
+enum { TERMS = 517 };
+
+static yk_status shape_of_total(const yk_operator_node *node, yk_tensor *outputs)
+{
+    (void)node;
+    outputs[0].dims[1] = 1;
+    return YK_OK;
+}
+
+static yk_status total_run(const yk_operator_run *run)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < TERMS; i++)
+        sum += yk_tensor_get(&run->inputs[0], i);
+    yk_tensor_set(&run->outputs[0], 0, sum);
+    return YK_OK;
+}
+
+static yk_status total_in_f32(const yk_operator_run *run)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < TERMS; i++)
+        sum += (float)yk_tensor_get(&run->inputs[0], i);
+    yk_tensor_set(&run->outputs[0], 0, sum);
+    return YK_OK;
+}
+
+static yk_status total_without_a_term(const yk_operator_run *run)
+{
+    yk_status status = total_in_f32(run);
+    double sum = yk_tensor_get(&run->outputs[0], 0) - yk_tensor_get(&run->inputs[0], TERMS - 1);
+    yk_tensor_set(&run->outputs[0], 0, sum);
+    return status;
+}
+
+static bool is_f32(const yk_operator_run *run)
+{
+    return run->inputs[0].dtype == YK_F32;
+}
+
+static yk_value *build_total(yk_graph *graph, yk_dtype dtype, const void *data)
+{
+    yk_value *x = yk_input(graph, "x", dtype, 2, (int64_t[]){1, TERMS});
+    return yk_operator_apply(data, NULL, &x, NULL);
+}
+
+/* Only in f32 on cpu. */
+static yk_status check_total(yk_status (*run)(const yk_operator_run *run))
+{
+    const yk_operator_kernel ref = {.size = sizeof ref, .run = total_run};
+    const yk_operator_kernel cpu = {.size = sizeof cpu, .run = run, .supports = is_f32};
+    const yk_operator total = {.size = sizeof total,
+                               .name = "total",
+                               .input_count = 1,
+                               .output_count = 1,
+                               .inputs = {{.name = "input", .is_activation = true}},
+                               .autocast = YK_AUTOCAST_FULL,
+                               .shape = shape_of_total,
+                               .ref = &ref,
+                               .cpu = &cpu};
+    return yk_operator_check(build_total,
+                             YK_WITH(yk_operator_check_options, YK_OPERATOR_CHECK_OPTIONS_INIT,
+                                     o.data = &total, o.gradient = false, o.empty_batch = false));
+}
+
+YK_TEST(rounding_of_terms_that_cancel_passes)
+{
+    assert_ok(check_total(total_in_f32));
+}
+
+YK_TEST(a_sum_without_a_term_is_found_where_terms_cancel)
+{
+    assert_int_not_equal(check_total(total_without_a_term), YK_OK);
+    assert_contains(yk_last_error(), "total, output 0 differs by");
+}
+
 /* ---- batches without samples ----------------------------------------------------------------- */
 
 static yk_status shape_of_many(const yk_operator_node *node, yk_tensor *outputs)

@@ -90,7 +90,8 @@ static yki_conformance_case case_of(const row_of_family *row, const char *label)
                                   .evaluation = c->evaluation,
                                   .ties = c->ties,
                                   .spread = c->spread > 0 ? c->spread : 1,
-                                  .floor = c->floor};
+                                  .floor = c->floor,
+                                  .seed = c->seed};
 }
 
 void conformance_device(const conformance_family *family, const conformance_setting *setting)

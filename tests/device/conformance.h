@@ -48,6 +48,7 @@ typedef struct conformance_case {
     bool ties;             /* inputs are multiples of 1/2; not differentiable */
     double spread;         /* inputs are from -spread to spread; 0: from -1 to 1 */
     double floor;          /* added to the norm that errors are relative to */
+    uint64_t seed;         /* of the inputs' numbers */
 } conformance_case;
 
 typedef struct conformance_family {
