@@ -21,7 +21,7 @@
 #include "tensor/element.h"
 #include "tensor_files.h"
 
-enum { STEPS = 3, CONTROLS = 16 };
+enum { STEPS = 3, CONTROLS = 32 };
 
 /* The samples of a step. */
 static int64_t batch_of(uint64_t seed, int step)
@@ -230,23 +230,26 @@ static double farthest_of(size_t *which, uint64_t seed, const setup *with, const
 }
 
 /*
- * Rounding, which some graphs magnify: ref's own shows how much. Where that of one run does not,
- * for instance because a relu with most of the gradient is so near zero that rounding may switch it
- * or not, that of ref with inputs and parameters that are themselves rounded does, in one of many
- * ways.
+ * Rounding, which some graphs magnify: ref's own shows how much. Now and then it does not, because
+ * a relu or a clamp with most of the gradient is so near its edge that rounding decides: then some
+ * of the graphs on ref whose inputs and parameters are moved by a few roundings, of which there is
+ * one in every operator on the way, are as far from f64.
  */
 static void expect_near(uint64_t seed, const setup *with, const outcome *exact, double most)
 {
     setup control = {.device = "ref", .dtype = with->dtype, .amp = with->amp};
     size_t which = 0, other = 0;
     double far = farthest_of(&which, seed, with, exact);
-    double usual = farthest_of(&other, seed, &control, exact);
-    control.moved = with->amp ? 0x1p-9 : 0x1p-24;
-    for (; control.control < CONTROLS && !(far <= fmax(most, 10 * usual)); control.control++)
-        usual = fmax(usual, farthest_of(&other, seed, &control, exact));
-    if (!(far <= fmax(most, 10 * usual)))
-        fail_msg("graph %llu: tensor %zu on %s is %.1e from f64, where ref is %.1e at most",
-                 (unsigned long long)seed, which, with->device, far, usual);
+    double usual = farthest_of(&other, seed, &control, exact), moved = 0;
+    control.moved = with->amp ? 0x1p-7 : 0x1p-22;
+    most = fmax(most, 10 * usual);
+    for (; control.control < CONTROLS && !(far <= fmax(most, 2 * moved)); control.control++)
+        moved = fmax(moved, farthest_of(&other, seed, &control, exact));
+    if (!(far <= fmax(most, 2 * moved)))
+        fail_msg(
+            "graph %llu: tensor %zu on %s is %.1e from f64, where ref is %.1e, and %.1e at most "
+            "with moved inputs",
+            (unsigned long long)seed, which, with->device, far, usual, moved);
 }
 
 static void expect_same(const outcome *got, const outcome *expected)
