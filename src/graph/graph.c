@@ -1,6 +1,8 @@
 /* Building and owning the graph; the sticky error. */
+#define _GNU_SOURCE /* tdestroy */
 #include "graph/graph.h"
 
+#include <search.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +32,16 @@ void yk_graph_destroy(yk_graph *graph)
         yki_graph_free(graph);
 }
 
+static void leave(void *value)
+{
+    (void)value; /* the list of values frees it */
+}
+
 void yki_graph_free(yk_graph *graph)
 {
     if (!graph)
         return;
+    tdestroy(graph->named, leave);
     for (size_t i = 0; i < graph->owned_count; i++) {
         free(graph->owned[i]->scope);
         free(graph->owned[i]->attributes);

@@ -196,6 +196,7 @@ struct yk_graph {
     size_t owned_count, owned_capacity;
     yk_value **values;
     size_t value_count, value_capacity;
+    void *named;              /* a tree, for tsearch, of the values that have names */
     char scope[256];          /* of what is built next: "layer1.0." */
     uint8_t scope_begin[256]; /* by depth: where in scope each push began */
     int scope_depth;

@@ -1,22 +1,26 @@
 /* Values that have names and no producer: inputs, parameters, buffers. */
 #include "graph/graph.h"
 
+#include <search.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "tensor/tensor.h"
 
-static yk_value *find_named(const yk_graph *graph, const char *full)
+static int compare_names(const void *a, const void *b)
 {
-    for (size_t i = 0; i < graph->value_count; i++)
-        if (graph->values[i]->name && strcmp(graph->values[i]->name, full) == 0)
-            return graph->values[i];
-    return NULL;
+    return strcmp(((const yk_value *)a)->name, ((const yk_value *)b)->name);
+}
+
+static yk_value *find_named(const yk_graph *graph, char *full)
+{
+    const yk_value key = {.name = full};
+    yk_value *const *found = tfind(&key, &graph->named, compare_names);
+    return found ? *found : NULL;
 }
 
 /* The parameter or buffer that has been declared before, in a scope that is used again. */
-static yk_value *reused(yk_graph *graph, yki_value_kind kind, const char *full,
-                        const yki_shape *shape)
+static yk_value *reused(yk_graph *graph, yki_value_kind kind, char *full, const yki_shape *shape)
 {
     char text[96];
     yk_value *value = find_named(graph, full);
@@ -84,7 +88,7 @@ static yk_value *named(yk_graph *graph, yki_value_kind kind, const char *name, y
     value->init = init;
     value->fan = fan;
     value->name = yki_strdup(full);
-    if (!value->name) {
+    if (!value->name || !tsearch(value, &graph->named, compare_names)) {
         yki_graph_out_of_memory(graph);
         value->valid = false;
     }

@@ -112,6 +112,23 @@ YK_TEST(a_name_is_given_once)
     yk_graph_destroy(graph);
 }
 
+YK_TEST(each_of_many_names_is_given_once)
+{
+    enum { NAMES = 1000 };
+    char name[16];
+    for (int taken = 0; taken < NAMES; taken += 100) {
+        yk_graph *graph = yk_graph_create();
+        for (int i = 0; i < NAMES; i++) {
+            snprintf(name, sizeof name, "p%d", i * 37 % NAMES); /* each of them, in no order */
+            assert_true(parameter(graph, name, 1, (int64_t[]){4})->valid);
+        }
+        snprintf(name, sizeof name, "p%d", taken);
+        assert_error(parameter(graph, name, 1, (int64_t[]){4}), YK_ERROR_INVALID_ARGUMENT,
+                     "is taken");
+        yk_graph_destroy(graph);
+    }
+}
+
 YK_TEST(scopes_prefix_parameters_and_buffers_but_not_inputs)
 {
     yk_graph *graph = yk_graph_create();
