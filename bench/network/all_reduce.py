@@ -22,6 +22,10 @@ def figures(output):
     return {int(size): us for size, us in json.loads(lines[-1][lines[-1].index("{"):]).items()}
 
 
+def share_cores(site, local):
+    return site.count * local > len({core for cores in site.cores for core in cores})
+
+
 def mpi_commands(site, local, program):
     """mpirun of each kind; a host is limited to its cores by the wrapper, so that no MPI binds ranks itself."""
     ranks, names = site.count * local, ",".join(f"n{i + 1}:{local}" for i in range(site.count))
@@ -32,7 +36,7 @@ def mpi_commands(site, local, program):
         file.write(f"#!/bin/sh\ncase $(hostname) in\n{cases}esac\n")
     os.chmod(share, 0o755)
     # Open MPI's ranks wait busily, which takes ten times as long where ranks share a core.
-    crowded = str(int(ranks > len({core for cores in site.cores for core in cores})))
+    crowded = str(int(share_cores(site, local)))
     return {"Open MPI": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
                          "mpi_yield_when_idle", crowded, "--mca",
                          "plm_rsh_agent", site.ssh, "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include",
@@ -77,7 +81,7 @@ def programs(args, site, local):
         add_mpi("yoke shm+mpi", "Open MPI", [ours, "shm+mpi"])
     add_mpi("yoke Open MPI", "Open MPI", [ours, "mpi"])
     add_mpi("Open MPI", "Open MPI", [os.path.join(folder, "ompi-c")])
-    if local == 1:
+    if not share_cores(site, local):  # MPICH's ranks always wait busily
         add_mpi("yoke MPICH", "MPICH", [ours, "mpi"])
         add_mpi("MPICH", "MPICH", [os.path.join(folder, "mpich")])
     return found
