@@ -80,8 +80,8 @@ void Connection::interrupt()
 {
     sockaddr nowhere = {};
     nowhere.sa_family = AF_UNSPEC;
-    if (socket_ >= 0)
-        connect(socket_, &nowhere, sizeof nowhere);
+    if (socket_ >= 0 && connect(socket_, &nowhere, sizeof nowhere))
+        shutdown(socket_, SHUT_RDWR);
 }
 
 } // namespace yoke

@@ -51,7 +51,7 @@ void yki_graph_free(yk_graph *graph)
         free(graph->custom_ops[i]);
     free(graph->custom_ops);
     for (size_t i = 0; i < graph->value_count; i++) {
-        free(graph->values[i]->name);
+        yki_free_const(graph->values[i]->name);
         free(graph->values[i]->given);
         free(graph->values[i]);
     }

@@ -35,7 +35,7 @@ struct yk_value {
     int ndim;
     int64_t dims[YK_MAX_DIMS];
     yki_node *producer;
-    char *name; /* full name of an input, parameter or buffer; else NULL */
+    const char *name; /* full name of an input, parameter or buffer; else NULL */
     yk_init init;
     int64_t fan;
     bool frozen;    /* a parameter that is not trained */

@@ -12,7 +12,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const yk_value *)a)->name, ((const yk_value *)b)->name);
 }
 
-static yk_value *find_named(const yk_graph *graph, char *full)
+static yk_value *find_named(const yk_graph *graph, const char *full)
 {
     const yk_value key = {.name = full};
     yk_value *const *found = tfind(&key, &graph->named, compare_names);
@@ -20,7 +20,8 @@ static yk_value *find_named(const yk_graph *graph, char *full)
 }
 
 /* The parameter or buffer that has been declared before, in a scope that is used again. */
-static yk_value *reused(yk_graph *graph, yki_value_kind kind, char *full, const yki_shape *shape)
+static yk_value *reused(yk_graph *graph, yki_value_kind kind, const char *full,
+                        const yki_shape *shape)
 {
     char text[96];
     yk_value *value = find_named(graph, full);
