@@ -12,8 +12,5 @@ void yki_ddp_retain(yk_ddp *ddp);
 void yki_data_parallel_retain(yk_data_parallel *dp);
 void yki_local_sgd_retain(yk_local_sgd *local);
 void yki_zero_retain(yk_zero *zero);
-/* How long the exchange of the last step's updates took, and of that, how long this rank waited for
- * others; 0 from the second call after a step on. */
-double yki_zero_take_exchange(yk_zero *zero, double *waited_s);
 
 #endif

@@ -21,6 +21,7 @@
 #include "parallel/same_text.h"
 #include "parallel/staging.h"
 #include "parallel/verify_model.h"
+#include "parallel/zero_times.h"
 
 struct yk_zero {
     yki_reference reference;

@@ -11,7 +11,7 @@
 #include "optim/average.h"
 #include "optim/optimizer.h"
 #include "parallel/bucket_updates.h"
-#include "parallel/references.h"
+#include "parallel/zero_times.h"
 #include "train/sums.h"
 #include "train/trainer.h"
 

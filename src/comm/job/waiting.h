@@ -6,9 +6,8 @@
  *     "7 25 12 1 recv(float32 x 4, from rank 1)"
  *
  * SECONDS is how long it has waited, and is told again every second: the clocks of hosts may differ
- * by hours. OPERATION is a
- * yk_operation, PEER the other rank of a send or recv, or of the first one in a batch, as the group
- * counts them, else 0. The key disappears when the wait has ended.
+ * by hours. OPERATION is a yk_operation, PEER the other rank of a send or recv, or of the first one
+ * in a batch, as the group counts them, else 0. The key disappears when the wait has ended.
  *
  * A rank that waits in a collective, or leaves, also publishes, as messages/RANK, how many messages
  * it has had with each other rank. Whoever waits for one of them knows from this whether it is
