@@ -124,7 +124,7 @@ YK_TEST(each_of_many_names_is_given_once)
         }
         snprintf(name, sizeof name, "p%d", taken);
         assert_error(parameter(graph, name, 1, (int64_t[]){4}), YK_ERROR_INVALID_ARGUMENT,
-                     "is taken");
+                     "the name p");
         yk_graph_destroy(graph);
     }
 }
