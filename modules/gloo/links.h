@@ -61,7 +61,7 @@ class Links
         Token token;
         int32_t rank;
     };
-    // Somebody who has called: another rank, or a stranger.
+    // Whoever has called this rank: another rank or a stranger.
     struct Caller {
         Descriptor socket;
         size_t told = 0; // bytes of the greeting

@@ -80,7 +80,7 @@ static void check_broadcasts(yk_group *group, int rank, int world, void *memory)
         }
 }
 
-/* Each rank's part of the result is of its own numbers; in place and not. */
+/* Each rank contributes numbers of its own, in place or from another buffer. */
 static void check_all_gathers(yk_group *group, int rank, int world)
 {
     size_t most = counts[sizeof counts / sizeof *counts - 1];

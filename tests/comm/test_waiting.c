@@ -145,7 +145,7 @@ YK_TEST_RANKS(a_wait_is_published_until_its_end_is_told, 2)
     yk_group_destroy(group);
 }
 
-/* How long rank 0 has waited, as it is published. */
+/* The seconds that rank 0 has published as its wait. */
 static long long published_seconds(yk_store *store)
 {
     char text[256];
