@@ -26,7 +26,7 @@ static int parse_bench_options(bench_options *o, const char *name, int argc, cha
                   "[all-reduce 2, step 1]",
                   &o->step.nproc, NULL, 1024),
         CLI_TEXT(0, "backend", "NAME[,NAME...]",
-                 "what moves data: shm, gloo, mpi, ...; all-reduce measures\nseveral in turns "
+                 "what moves data: shm, tcp, mpi, ...; all-reduce measures\nseveral in turns "
                  "[by where the ranks are]",
                  &o->step.backend, NULL),
         CLI_TEXT(0, "json", "FILE", "write the result (of step with the profile) as JSON",

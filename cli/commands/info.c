@@ -157,7 +157,8 @@ static void print_backends(void)
 {
     printf("\nBackends\n"
            "  self: one rank\n"
-           "  shm: ranks of one machine, through shared memory\n");
+           "  shm: ranks of one machine, through shared memory\n"
+           "  tcp: ranks of several machines, over TCP\n");
     const char *file, *backend;
     for (size_t i = 0; (file = yk_backend_module_file(i, &backend)); i++) {
         bool gpus = strcmp(backend, "nccl") == 0;

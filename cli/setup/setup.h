@@ -24,7 +24,7 @@ int cli_launch_self(const char *name, cli_ranks nproc, double grace_s, bool prin
 /* Whether this process is a rank that a launcher, mpirun or srun has started. */
 bool cli_is_rank(void);
 
-/* Whether there is the backend, or each one of "shm,gloo" (NULL: as the library chooses); prints an
+/* Whether there is the backend, or each one of "shm,tcp" (NULL: as the library chooses); prints an
  * error of the command if not. */
 bool cli_check_backends(const char *name, const char *backends);
 

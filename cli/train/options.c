@@ -382,7 +382,7 @@ static const cli_option table[] = {
         "process; when\nresuming, as many as before]",
         &parsed.nproc, &parsed.given.nproc, CLI_MAX_RANKS),
     CLI_TEXT(0, "backend", "NAME",
-             "what moves data between ranks: shm, gloo, mpi, nccl, ...\n[by where the ranks are, "
+             "what moves data between ranks: shm, tcp, mpi, nccl, ...\n[by where the ranks are, "
              "and their devices]",
              &parsed.group.backend, NULL),
     CLI_INT(0, "threads", "T",

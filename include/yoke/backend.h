@@ -172,7 +172,7 @@ typedef struct yk_backend_work yk_backend_work;
 typedef struct yk_backend_ops {
     uint32_t version;      /**< YK_BACKEND_VERSION */
     uint32_t size;         /**< of this struct */
-    const char *name;      /**< "gloo" */
+    const char *name;      /**< "tcp" */
     uint32_t capabilities; /**< YK_BACKEND_... bits */
     int max_works;         /**< how many works may be posted before the first is done, at least 1 */
     /** Opens the backend on all ranks of the site. Blocks until all have done so. */

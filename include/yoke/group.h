@@ -59,7 +59,7 @@ typedef struct yk_group_options {
     size_t size;             /**< of this struct; set by YK_GROUP_OPTIONS_INIT */
     const char *init_method; /**< "env://" [default], "tcp://HOST:PORT" or "file:///PATH" */
     /**
-     * "self", "shm", a network ("gloo", "mpi" or a module of YOKE_MODULES), or "shm+" and a
+     * "self", "shm", a network ("tcp", "mpi", "gloo" or a module of YOKE_MODULES), or "shm+" and a
      * network. NULL [default] reads YOKE_BACKEND, and where that is not set chooses by the ranks'
      * places.
      *

@@ -4,7 +4,7 @@
  *
  * Every rank is connected with every other twice (mesh.h): by links, on which descriptors are
  * exchanged, and data is gathered and reduced (links.h), and by gloo. Of what gloo lacks,
- * reduce_scatter, send and recv are built from its messages. ../common/engine.h says how a call
+ * reduce_scatter, send and recv are built from its messages. comm/engine/engine.h says how a call
  * proceeds.
  *
  * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
@@ -33,8 +33,8 @@
 
 #include <yoke/backend.h>
 
-#include "../common/engine.h"
-#include "../common/reduce.h"
+#include "comm/engine/engine.h"
+#include "comm/engine/reduce.h"
 #include "mesh.h"
 
 namespace
@@ -69,7 +69,7 @@ void check(yk_status status)
 }
 
 // gloo begins its messages with "[FILE:LINE] ".
-yk_status engine_failed(const char *what)
+yk_status yki_engine_failed(const char *what)
 {
     const char *end = what[0] == '[' ? std::strstr(what, "] ") : nullptr;
     return yk_set_error(YK_ERROR_NETWORK, "gloo: %s", end ? end + 2 : what);
@@ -84,9 +84,9 @@ template <typename Body> yk_status guarded(Body body) noexcept
     } catch (const Refused &refused) {
         return refused.status;
     } catch (const std::exception &error) {
-        return engine_failed(error.what());
+        return yki_engine_failed(error.what());
     } catch (...) {
-        return engine_failed("unknown failure");
+        return yki_engine_failed("unknown failure");
     }
 }
 
@@ -103,16 +103,16 @@ gloo::Slot slot(uint8_t prefix, uint64_t number)
 // ---- the engine ---------------------------------------------------------------------------------
 
 struct Engine {
-    engine_base common = {}; // first
+    yki_engine_base common = {}; // first
     std::shared_ptr<Mesh> mesh;
 
     ~Engine()
     {
-        engine_fini(&common);
+        yki_engine_fini(&common);
     }
 };
 
-Engine *engine_of(yk_backend *backend)
+Engine *yki_engine_of(yk_backend *backend)
 {
     return reinterpret_cast<Engine *>(backend);
 }
@@ -129,7 +129,7 @@ void reduce_to(int root, Engine *engine, yk_backend_call *call)
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
     engine->mesh->links.reduce(root, static_cast<char *>(call->out), call->what.count,
-                               yk_dtype_size(dtype), engine_reduce(dtype, op));
+                               yk_dtype_size(dtype), yki_engine_reduce(dtype, op));
 }
 
 void all_reduce(Engine *engine, yk_backend_call *call)
@@ -226,13 +226,13 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    auto reduce = engine_reduce(dtype, op);
+    auto reduce = yki_engine_reduce(dtype, op);
     auto &mesh = *engine->mesh;
     size_t width = yk_dtype_size(dtype), total = bytes_of(call->what);
     std::vector<char> scratch(mesh.size * scatter_piece);
     auto in = mesh.createUnboundBuffer(input_of(call), total * mesh.size);
     auto received = mesh.createUnboundBuffer(scratch.data(), scratch.size());
-    bool before = engine_divides_before(dtype, op), after = engine_divides_after(dtype, op);
+    bool before = yki_engine_divides_before(dtype, op), after = yki_engine_divides_after(dtype, op);
     for (size_t start = 0, bytes; start < total; start += bytes) {
         bytes = std::min(scatter_piece, total - start);
         std::memcpy(&scratch[mesh.rank * scatter_piece], input_of(call) + mesh.rank * total + start,
@@ -242,12 +242,12 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
         for (int r = 0; r < mesh.size; r++) {
             char *piece = &scratch[r * scatter_piece];
             if (before)
-                engine_divide(piece, bytes / width, dtype, mesh.size);
+                yki_engine_divide(piece, bytes / width, dtype, mesh.size);
             if (r > 0)
                 reduce(scratch.data(), scratch.data(), piece, bytes / width);
         }
         if (after)
-            engine_divide(scratch.data(), bytes / width, dtype, mesh.size);
+            yki_engine_divide(scratch.data(), bytes / width, dtype, mesh.size);
         std::memcpy(out, scratch.data(), bytes);
     }
 }
@@ -394,22 +394,22 @@ void run_messages(Engine *engine, yk_backend_call *call)
 // ---- the calls ----------------------------------------------------------------------------------
 
 template <void (*Body)(Engine *, yk_backend_call *)>
-yk_status run(engine_base *common, yk_backend_call *call)
+yk_status run(yki_engine_base *common, yk_backend_call *call)
 {
     return guarded([&] { Body(reinterpret_cast<Engine *>(common), call); });
 }
 
-Links &links_of(engine_base *common)
+Links &links_of(yki_engine_base *common)
 {
     return reinterpret_cast<Engine *>(common)->mesh->links;
 }
 
-char *messages_of(const engine_base *common)
+char *messages_of(const yki_engine_base *common)
 {
-    return static_cast<char *>(engine_message(common, 0));
+    return static_cast<char *>(yki_engine_message(common, 0));
 }
 
-yk_status exchange(engine_base *common, yk_backend_call *, size_t bytes)
+yk_status exchange(yki_engine_base *common, yk_backend_call *, size_t bytes)
 {
     return guarded([&] {
         links_of(common).exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
@@ -417,7 +417,7 @@ yk_status exchange(engine_base *common, yk_backend_call *, size_t bytes)
     });
 }
 
-yk_status begin_exchange(engine_base *common, size_t bytes)
+yk_status begin_exchange(yki_engine_base *common, size_t bytes)
 {
     return guarded([&] {
         links_of(common).begin_exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
@@ -425,14 +425,14 @@ yk_status begin_exchange(engine_base *common, size_t bytes)
     });
 }
 
-yk_status test_exchange(engine_base *common, double wait_s, bool *done)
+yk_status test_exchange(yki_engine_base *common, double wait_s, bool *done)
 {
     *done = true; // also where it fails
     int wait_ms = static_cast<int>(std::ceil(1e3 * wait_s));
     return guarded([&] { *done = links_of(common).test_exchange(wait_ms); });
 }
 
-const engine_calls calls = {exchange,    begin_exchange, test_exchange,   run<all_reduce>,
+const yki_engine_calls calls = {exchange,    begin_exchange, test_exchange,   run<all_reduce>,
                             run<reduce>, run<broadcast>, run<all_gather>, run<reduce_scatter>,
                             run<gather>, run<scatter>,   run<all_to_all>, run<run_messages>};
 
@@ -473,7 +473,7 @@ void tell_all(const Engine *engine, const char *what, const std::vector<char> &m
     check(site->set(site->context, key_of(what, site->rank).c_str(), mine.data(), mine.size()));
     for (int other = 0; other < site->ranks; other++)
         if (other != site->rank) {
-            check(engine_get(site, other, key_of(what, other).c_str(), theirs.data(), theirs.size(),
+            check(yki_engine_get(site, other, key_of(what, other).c_str(), theirs.data(), theirs.size(),
                              "gloo"));
             told(other, theirs);
         }
@@ -534,7 +534,7 @@ void connect(Engine *engine)
 void open_engine(Engine *engine, const yk_backend_site *site)
 {
     size_t small = site->ranks > 1 ? small_bytes / (site->ranks - 1) : 0;
-    check(engine_init(&engine->common, site, &calls, small));
+    check(yki_engine_init(&engine->common, site, &calls, small));
     engine->mesh =
         std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
     tell_all(engine, "gloo/", engine->mesh->card(),
@@ -543,7 +543,7 @@ void open_engine(Engine *engine, const yk_backend_site *site)
     // A rank that leaves at once must not close connections that others still make.
     tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
     check(
-        yk_backend_thread_create(&engine->common.thread, "yoke-gloo", engine_run, &engine->common));
+        yk_backend_thread_create(&engine->common.thread, "yoke-gloo", yki_engine_run, &engine->common));
 }
 
 // ---- the table ----------------------------------------------------------------------------------
@@ -566,7 +566,7 @@ yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
 
 void close_backend(yk_backend *backend)
 {
-    Engine *engine = engine_of(backend);
+    Engine *engine = yki_engine_of(backend);
     bool abandoned = engine->common.abandoned;
     yk_backend_thread_destroy(engine->common.thread, abandoned);
     if (!abandoned)
@@ -575,9 +575,9 @@ void close_backend(yk_backend *backend)
 
 void cancel(yk_backend *backend, yk_backend_work *work)
 {
-    Engine *engine = engine_of(backend);
+    Engine *engine = yki_engine_of(backend);
     engine->mesh->interrupt();
-    engine_drop(&engine->common, work, cancelled_call_s);
+    yki_engine_drop(&engine->common, work, cancelled_call_s);
 }
 
 const yk_backend_ops ops = {
@@ -588,8 +588,8 @@ const yk_backend_ops ops = {
     4, // works
     open_backend,
     close_backend,
-    engine_post,
-    engine_test,
+    yki_engine_post,
+    yki_engine_test,
     cancel,
     nullptr, // memory is not registered
     nullptr,

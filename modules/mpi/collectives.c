@@ -1,5 +1,5 @@
 /*
- * The exchange of messages with which a call begins, and the collectives. ../common/engine.h says
+ * The exchange of messages with which a call begins, and the collectives. comm/engine/engine.h says
  * how a call proceeds.
  */
 #define _GNU_SOURCE
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../common/reduce.h"
+#include "comm/engine/reduce.h"
 #include "mpi_engine.h"
 
 enum {
@@ -27,7 +27,7 @@ static MPI_Op half_ops[2][4]; /* bf16 and f16: sum, min, max, product */
     static void NAME(void *in, void *inout, int *n, MPI_Datatype *type)                            \
     {                                                                                              \
         (void)type;                                                                                \
-        engine_reduce(DTYPE, OP)(inout, in, inout, (size_t)*n);                                    \
+        yki_engine_reduce(DTYPE, OP)(inout, in, inout, (size_t)*n);                                \
     }
 
 /* MPI_User_function has no pointers to const. NOLINTBEGIN(readability-non-const-parameter) */
@@ -134,7 +134,7 @@ double mpi_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static yk_status test_exchange(engine_base *common, double wait_s, bool *done)
+static yk_status test_exchange(yki_engine_base *common, double wait_s, bool *done)
 {
     mpi_engine *engine = (mpi_engine *)common;
     double until = 0;
@@ -159,31 +159,31 @@ static yk_status test_exchange(engine_base *common, double wait_s, bool *done)
 /* Each rank sends its message to every other. */
 static yk_status begin_pairs(mpi_engine *engine, size_t bytes)
 {
-    const engine_base *common = &engine->common;
+    const yki_engine_base *common = &engine->common;
     for (int r = 0; r < common->ranks; r++)
         if (r != common->rank)
-            TRY_MPI(MPI_Irecv(engine_message(common, r), (int)common->stride, MPI_BYTE, r,
+            TRY_MPI(MPI_Irecv(yki_engine_message(common, r), (int)common->stride, MPI_BYTE, r,
                               TAG_MESSAGE, engine->comm, next_request(engine)));
     for (int r = 0; r < common->ranks; r++)
         if (r != common->rank)
-            TRY_MPI(MPI_Isend(engine_message(common, common->rank), (int)bytes, MPI_BYTE, r,
+            TRY_MPI(MPI_Isend(yki_engine_message(common, common->rank), (int)bytes, MPI_BYTE, r,
                               TAG_MESSAGE, engine->comm, next_request(engine)));
     return YK_OK;
 }
 
 /* Among many ranks nothing is carried: their messages are the descriptors alone. */
-static yk_status begin_exchange(engine_base *common, size_t bytes)
+static yk_status begin_exchange(yki_engine_base *common, size_t bytes)
 {
     mpi_engine *engine = (mpi_engine *)common;
     TRY(mpi_engine_check_usable(engine));
     if (common->small > 0)
         return begin_pairs(engine, bytes);
-    TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, engine_message(common, 0), (int)bytes,
+    TRY_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, yki_engine_message(common, 0), (int)bytes,
                            MPI_BYTE, engine->comm, next_request(engine)));
     return YK_OK;
 }
 
-static yk_status exchange(engine_base *common, yk_backend_call *call, size_t bytes)
+static yk_status exchange(yki_engine_base *common, yk_backend_call *call, size_t bytes)
 {
     mpi_engine *engine = (mpi_engine *)common;
     TRY(begin_exchange(common, bytes));
@@ -213,7 +213,7 @@ static size_t most_of_piece(const mpi_engine *engine, size_t width)
     return most < engine->largest ? most : engine->largest;
 }
 
-static yk_status all_reduce(engine_base *common, yk_backend_call *call)
+static yk_status all_reduce(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -227,7 +227,7 @@ static yk_status all_reduce(engine_base *common, yk_backend_call *call)
 
 /* Root receives the result beside its data: MPICH 4.0 crashes where root, if it is not the first
  * rank of its host, reduces in place. */
-static yk_status reduce(engine_base *common, yk_backend_call *call)
+static yk_status reduce(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -262,14 +262,14 @@ static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call 
     return YK_OK;
 }
 
-static yk_status broadcast(engine_base *common, yk_backend_call *call)
+static yk_status broadcast(yki_engine_base *common, yk_backend_call *call)
 {
     return broadcast_from((mpi_engine *)common, call->out, call, call->what.root);
 }
 
 /* Parts that are too large for one call are broadcast one after the other. A rank's own part may
  * already be in its place, which MPI wants to be told. */
-static yk_status all_gather(engine_base *common, yk_backend_call *call)
+static yk_status all_gather(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
@@ -314,7 +314,7 @@ static yk_status move_parts(mpi_engine *engine, yk_backend_call *call, bool to_r
     return YK_OK;
 }
 
-static yk_status gather(engine_base *common, yk_backend_call *call)
+static yk_status gather(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
@@ -326,7 +326,7 @@ static yk_status gather(engine_base *common, yk_backend_call *call)
     return YK_OK;
 }
 
-static yk_status scatter(engine_base *common, yk_backend_call *call)
+static yk_status scatter(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
@@ -359,7 +359,7 @@ static yk_status trade_parts(mpi_engine *engine, yk_backend_call *call)
     return YK_OK;
 }
 
-static yk_status all_to_all(engine_base *common, yk_backend_call *call)
+static yk_status all_to_all(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     MPI_Datatype type = mpi_type_of((yk_dtype)call->what.dtype);
@@ -370,8 +370,9 @@ static yk_status all_to_all(engine_base *common, yk_backend_call *call)
     return YK_OK;
 }
 
-/* f16 is divided before it is added (engine_divides_before), in a copy: `in` is the caller's. */
-static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
+/* f16 is divided before it is added (yki_engine_divides_before), in a copy: `in` is the caller's.
+ */
+static yk_status reduce_scatter(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -380,11 +381,11 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
     size_t width = yk_dtype_size(dtype), bytes = call->what.count * width;
     const char *in = call->in;
     char *copy = NULL;
-    if (engine_divides_before(dtype, op)) {
+    if (yki_engine_divides_before(dtype, op)) {
         if (!(copy = malloc(bytes * (size_t)ranks)))
             return yk_set_error(YK_ERROR_NETWORK, "no memory for %zu bytes", bytes * (size_t)ranks);
         memcpy(copy, in, bytes * (size_t)ranks);
-        engine_divide(copy, call->what.count * (size_t)ranks, dtype, ranks);
+        yki_engine_divide(copy, call->what.count * (size_t)ranks, dtype, ranks);
         in = copy;
     }
     int code = MPI_SUCCESS;
@@ -403,22 +404,22 @@ static yk_status reduce_scatter(engine_base *common, yk_backend_call *call)
     if (code != MPI_SUCCESS) /* MPI may still read the copy, which stays */
         return mpi_engine_failed("reduce_scatter", code);
     free(copy);
-    if (engine_divides_after(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, ranks);
+    if (yki_engine_divides_after(dtype, op))
+        yki_engine_divide(call->out, call->what.count, dtype, ranks);
     return YK_OK;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-const engine_calls mpi_engine_calls = {.exchange = exchange,
-                                       .begin_exchange = begin_exchange,
-                                       .test_exchange = test_exchange,
-                                       .all_reduce = all_reduce,
-                                       .reduce = reduce,
-                                       .broadcast = broadcast,
-                                       .all_gather = all_gather,
-                                       .reduce_scatter = reduce_scatter,
-                                       .gather = gather,
-                                       .scatter = scatter,
-                                       .all_to_all = all_to_all,
-                                       .messages = mpi_engine_messages};
+const yki_engine_calls mpi_engine_calls = {.exchange = exchange,
+                                           .begin_exchange = begin_exchange,
+                                           .test_exchange = test_exchange,
+                                           .all_reduce = all_reduce,
+                                           .reduce = reduce,
+                                           .broadcast = broadcast,
+                                           .all_gather = all_gather,
+                                           .reduce_scatter = reduce_scatter,
+                                           .gather = gather,
+                                           .scatter = scatter,
+                                           .all_to_all = all_to_all,
+                                           .messages = mpi_engine_messages};

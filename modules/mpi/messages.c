@@ -189,7 +189,7 @@ static yk_status make_room(mpi_engine *engine, size_t count)
 }
 
 /* All are under way at once. */
-yk_status mpi_engine_messages(engine_base *common, yk_backend_call *call)
+yk_status mpi_engine_messages(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     TRY(mpi_engine_check_usable(engine));

@@ -225,7 +225,7 @@ static yk_status meet(mpi_engine *engine, const yk_backend_site *site)
     TRY(site->set(site->context, key, card, sizeof card));
     for (int r = site->ranks - 1; r >= 0; r--) {
         snprintf(key, sizeof key, "mpi/%d", r);
-        TRY(engine_get(site, r, key, card, sizeof card, LIBRARY));
+        TRY(yki_engine_get(site, r, key, card, sizeof card, LIBRARY));
         engine->world_ranks[r] = card[0];
     }
     engine->leader_tag = card[1];
@@ -254,7 +254,7 @@ static yk_status run_call(void *context, yk_backend_call *call)
     }
     if (engine->stage == CREATES)
         return create_communicator(engine);
-    return engine_run(&engine->common, call);
+    return yki_engine_run(&engine->common, call);
 }
 
 /* Runs a stage of opening on the engine's thread and looks at the other ranks until it is done. */
@@ -292,7 +292,7 @@ static void free_engine(mpi_engine *engine)
     yk_backend_thread_destroy(engine->common.thread, engine->common.abandoned);
     if (engine->common.abandoned)
         return;
-    engine_fini(&engine->common);
+    yki_engine_fini(&engine->common);
     free(engine->world_ranks);
     free(engine->requests);
     free(engine->transfers);
@@ -314,8 +314,8 @@ static mpi_engine *allocate_engine(const yk_backend_site *site)
     made->world_ranks = calloc(ranks, sizeof *made->world_ranks);
     made->requests = calloc(2 * ranks, sizeof(MPI_Request));
     made->channels = calloc(2 * ranks, sizeof *made->channels);
-    if (engine_init(&made->common, site, &mpi_engine_calls, small) == YK_OK && made->world_ranks &&
-        made->requests && made->channels)
+    if (yki_engine_init(&made->common, site, &mpi_engine_calls, small) == YK_OK &&
+        made->world_ranks && made->requests && made->channels)
         return made;
     free_engine(made);
     return NULL;
@@ -418,7 +418,7 @@ static void cancel(yk_backend *backend, yk_backend_work *work)
 {
     mpi_engine *engine = (mpi_engine *)backend;
     atomic_store(&engine->cancelled, true);
-    engine_drop(&engine->common, work, CANCELLED_CALL_S);
+    yki_engine_drop(&engine->common, work, CANCELLED_CALL_S);
 }
 
 __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = {
@@ -428,7 +428,7 @@ __attribute__((visibility("default"))) const yk_backend_ops yk_backend_module = 
     .max_works = 4,
     .open = open_backend,
     .close = close_backend,
-    .post = engine_post,
-    .test = engine_test,
+    .post = yki_engine_post,
+    .test = yki_engine_test,
     .cancel = cancel,
 };

@@ -12,7 +12,7 @@
 
 #include <yoke/backend.h>
 
-#include "../common/engine.h"
+#include "comm/engine/engine.h"
 
 #ifdef OPEN_MPI
 #define LIBRARY "Open MPI"
@@ -54,7 +54,7 @@ typedef struct mpi_channel {
 } mpi_channel;
 
 typedef struct mpi_engine {
-    engine_base common;                        /* first */
+    yki_engine_base common;                    /* first */
     enum { INITIALISES, CREATES, RUNS } stage; /* what the thread does next */
     MPI_Comm comm;
     int leader_tag;          /* of the creation of comm, chosen by rank 0 */
@@ -70,8 +70,8 @@ typedef struct mpi_engine {
     struct mpi_engine *next_kept; /* closed, but MPI may still write to it */
 } mpi_engine;
 
-extern const engine_calls mpi_engine_calls;
-yk_status mpi_engine_messages(engine_base *engine, yk_backend_call *call);
+extern const yki_engine_calls mpi_engine_calls;
+yk_status mpi_engine_messages(yki_engine_base *engine, yk_backend_call *call);
 
 /* An error where the engine has failed. It then begins no more calls: MPI may still use the memory
  * of the last one. */

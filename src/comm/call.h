@@ -37,7 +37,7 @@ static inline size_t yki_descriptor_bytes(const yk_descriptor *what)
     return what->count * yk_dtype_size((yk_dtype)what->dtype);
 }
 
-extern const yk_backend_ops yki_backend_self, yki_backend_shm, yki_backend_sim;
+extern const yk_backend_ops yki_backend_self, yki_backend_shm, yki_backend_tcp, yki_backend_sim;
 
 /* The backend that uses shm within hosts and a network between them: see comm/two_level. */
 yk_status yki_two_level_find(const yk_backend_ops **ops, const yk_backend_ops *network);

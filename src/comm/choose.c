@@ -1,8 +1,8 @@
 /*
  * The choice of a backend. One rank needs none (self), ranks of one machine share memory (shm), and
- * ranks of several machines use a network (NET): gloo, or MPI where its launcher has started the
- * job and gloo is not installed. Where a machine has several ranks, they share memory too
- * (shm+NET). A backend that moves a device's memory works besides the one that these rules choose.
+ * ranks of several machines use a network (NET), which is tcp. Where a machine has several ranks,
+ * they share memory too (shm+NET). A backend that moves a device's memory works besides the one
+ * that these rules choose.
  */
 #include "comm/choose.h"
 
@@ -14,29 +14,34 @@
 #include "comm/backend/modules.h"
 #include "comm/call.h"
 
-static bool is_built_in(const char *name)
+static const yk_backend_ops *find_built_in(const char *name)
 {
-    return strcmp(name, "self") == 0 || strcmp(name, "shm") == 0;
+    static const yk_backend_ops *const built_in[] = {&yki_backend_self, &yki_backend_shm,
+                                                     &yki_backend_tcp, &yki_backend_sim};
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        if (strcmp(name, built_in[i]->name) == 0)
+            return built_in[i];
+    return NULL;
 }
 
-static const char TWO_LEVEL[] = "shm+";
-
-yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
+/* The name of the network in that of two levels; NULL in any other name. */
+static const char *network_of(const char *name)
 {
-    *ops = NULL;
-    if (!name || is_built_in(name))
-        return YK_OK;
-    if (strcmp(name, yki_backend_sim.name) == 0) {
-        *ops = &yki_backend_sim;
-        return YK_OK;
-    }
-    size_t prefix = strlen(TWO_LEVEL);
-    if (strncmp(name, TWO_LEVEL, prefix) != 0) {
-        YK_TRY(yki_module_find(ops, name));
-        return (*ops)->available ? (*ops)->available() : YK_OK;
-    }
-    const yk_backend_ops *network;
-    YK_TRY(yki_module_find(&network, name + prefix));
+    static const char two_level[] = "shm+";
+    size_t prefix = strlen(two_level);
+    return strncmp(name, two_level, prefix) == 0 ? name + prefix : NULL;
+}
+
+static bool is_tcp(const char *name)
+{
+    return strcmp(name, yki_backend_tcp.name) == 0;
+}
+
+static yk_status find_two_level(const yk_backend_ops **ops, const char *name)
+{
+    const yk_backend_ops *network = &yki_backend_tcp;
+    if (!is_tcp(network_of(name)))
+        YK_TRY(yki_module_find(&network, network_of(name)));
     if (network->capabilities & YK_BACKEND_DEVICE_MEMORY)
         return yki_error(YK_ERROR_INVALID_ARGUMENT,
                          "backend \"%s\": %s moves the memory of devices, not the host's: name it "
@@ -45,29 +50,24 @@ yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name)
     return yki_two_level_find(ops, network);
 }
 
+yk_status yki_backend_find(const yk_backend_ops **ops, const char *name)
+{
+    *ops = name ? find_built_in(name) : NULL;
+    if (*ops || !name)
+        return YK_OK;
+    if (network_of(name))
+        return find_two_level(ops, name);
+    YK_TRY(yki_module_find(ops, name));
+    return (*ops)->available ? (*ops)->available() : YK_OK;
+}
+
 yk_status yk_backend_check(const char *name)
 {
     YKI_NOT_NULL(name);
-    if (is_built_in(name) || strcmp(name, yki_backend_sim.name) == 0)
+    const char *network = network_of(name);
+    if (network ? is_tcp(network) : find_built_in(name) != NULL)
         return YK_OK;
-    size_t prefix = strlen(TWO_LEVEL);
-    return yki_module_exists(strncmp(name, TWO_LEVEL, prefix) == 0 ? name + prefix : name);
-}
-
-static bool started_by_mpi(void)
-{
-    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
-}
-
-/* The error for a missing network is that of gloo, the usual one. */
-static yk_status choose_network(const yk_backend_ops **ops)
-{
-    yk_status status = yki_module_find(ops, "gloo");
-    if (status == YK_OK || !started_by_mpi())
-        return status;
-    char line[YKI_ERROR_LINE];
-    yki_error_copy(line, sizeof line);
-    return yki_module_find(ops, "mpi") == YK_OK ? YK_OK : yki_error_set_line(status, line);
+    return yki_module_exists(network ? network : name);
 }
 
 static yk_status choose_by_place(const yk_backend_ops **ops, const yki_job *job)
@@ -75,18 +75,16 @@ static yk_status choose_by_place(const yk_backend_ops **ops, const yki_job *job)
     *ops = job->world == 1 ? &yki_backend_self : &yki_backend_shm;
     if (job->hosts <= 1)
         return YK_OK;
-    YK_TRY(choose_network(ops));
+    *ops = &yki_backend_tcp;
     return job->world > job->hosts ? yki_two_level_find(ops, *ops) : YK_OK;
 }
 
-static yk_status choose_by_name(const yk_backend_ops **ops, const yki_job *job, const char *name)
+static yk_status check_by_name(const yki_job *job, const char *name)
 {
     bool self = strcmp(name, "self") == 0, alone = job->world == 1;
     if (self != alone)
         return yki_error(YK_ERROR_INVALID_ARGUMENT, "backend \"%s\" does not support %d rank%s",
                          name, job->world, alone ? "" : "s");
-    if (!*ops)
-        *ops = self ? &yki_backend_self : &yki_backend_shm;
     return YK_OK;
 }
 
@@ -119,5 +117,5 @@ yk_status yki_backend_choose(const yk_backend_ops **ops, const yki_job *job, con
         return choose_by_place(ops, job);
     size_t used = strlen(why);
     snprintf(why + used, why_size - used, ", as asked for");
-    return choose_by_name(ops, job, name);
+    return check_by_name(job, name);
 }

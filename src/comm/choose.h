@@ -7,14 +7,14 @@
 #include "comm/job/rendezvous.h"
 
 /*
- * Opens the module of a backend that was asked for by name, before other ranks wait for this one.
- * *ops is NULL where none is needed, or name is NULL. It may be one with YK_BACKEND_DEVICE_MEMORY.
+ * Finds a backend that was asked for by name, before other ranks wait for this one. *ops is NULL
+ * where name is. It may be one with YK_BACKEND_DEVICE_MEMORY.
  */
-yk_status yki_backend_open_module(const yk_backend_ops **ops, const char *name);
+yk_status yki_backend_find(const yk_backend_ops **ops, const char *name);
 
 /*
  * Chooses for a job whose ranks have met: the backend of that name, for which *ops is what
- * yki_backend_open_module() has found, or without a name (NULL) by the places of the ranks. why
+ * yki_backend_find() has found, or without a name (NULL) by the places of the ranks. why
  * gets the reason in words.
  */
 yk_status yki_backend_choose(const yk_backend_ops **ops, const yki_job *job, const char *name,

@@ -55,7 +55,7 @@ yk_status yk_group_init(yk_group **out, const yk_group_options *given)
     YK_TRY(YKI_READ_OPTIONS(&options, given, yk_group_options, YK_GROUP_OPTIONS_INIT));
     yki_caller_note();
     const char *name = options.backend ? options.backend : backend_from_environment();
-    YK_TRY(yki_backend_open_module(&ops, name));
+    YK_TRY(yki_backend_find(&ops, name));
     yk_group *group = yki_calloc(1, sizeof *group);
     if (!group)
         return yki_error_memory(sizeof *group, "a group");

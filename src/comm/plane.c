@@ -422,7 +422,7 @@ static yk_status find_backend(const yk_backend_ops **ops, yk_group *group, const
     yk_status status = YK_OK;
     *ops = NULL;
     if (name)
-        status = yki_backend_open_module(ops, name);
+        status = yki_backend_find(ops, name);
     if (status == YK_OK && (!*ops || !((*ops)->capabilities & YK_BACKEND_DEVICE_MEMORY)))
         status = yki_error(YK_ERROR_UNSUPPORTED, "no backend moves the memory of device %s",
                            device->type->name);

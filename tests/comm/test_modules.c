@@ -38,7 +38,7 @@ YK_TEST_RANKS(an_unknown_backend_is_refused, 2)
 
 YK_TEST(a_name_is_checked_without_opening_a_module)
 {
-    static const char *const names[] = {"self", "shm", "sim"};
+    static const char *const names[] = {"self", "shm", "tcp", "shm+tcp", "sim"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_status(YK_OK, yk_backend_check(names[i]));
     assert_status(YK_ERROR_INVALID_ARGUMENT, yk_backend_check("carrier-pigeon"));

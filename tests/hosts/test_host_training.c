@@ -107,10 +107,10 @@ YK_TEST(hosts_average_weights_and_their_ranks_gradients)
 
 /* ---- IPv6 ------------------------------------------------------------------------------------ */
 
-/* Hosts that have no IPv4 address but the loopback's train over gloo, at one level and at two. */
+/* Hosts that have no IPv4 address but the loopback's train over TCP, at one level and at two. */
 YK_TEST(hosts_without_ipv4_train)
 {
-    static const char *const backends[] = {"", "--backend gloo"};
+    static const char *const backends[] = {"", "--backend tcp"};
     char output[1024], arguments[2048];
     yk_test_hosts(2);
     for (int host = 1; host <= 2; host++)
@@ -125,7 +125,7 @@ YK_TEST(hosts_without_ipv4_train)
         for (int host = 1; host <= 2; host++)
             start_on(host, "", "[fd77::1]:29400", arguments);
         expect_success(end_of_job(2, 60));
-        assert_contains(host_jobs[1].output, "gloo");
+        assert_contains(host_jobs[1].output, "tcp");
     }
 }
 

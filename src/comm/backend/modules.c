@@ -79,7 +79,7 @@ static yk_status missing_module(const char *name)
                              "where Debian's package %s is installed, or set YOKE_MODULES",
                              name, known_modules[i].file, folder, known_modules[i].package);
     return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "unknown backend \"%s\": there are self, shm, gloo, mpi and nccl, and modules "
+                     "unknown backend \"%s\": there are self, shm, tcp, gloo, mpi and nccl, and modules "
                      "libyoke-NAME.so in %.200s",
                      name, folder);
 }

@@ -3,8 +3,8 @@
  * in f32 and rounded to nearest even after each addition; integer sums and products wrap around;
  * min and max are NaN where either operand is.
  */
-#ifndef ENGINE_REDUCE_H
-#define ENGINE_REDUCE_H
+#ifndef YKI_ENGINE_REDUCE_H
+#define YKI_ENGINE_REDUCE_H
 
 #include <stddef.h>
 
@@ -15,20 +15,20 @@ extern "C" {
 #endif
 
 /* out = a op b, n elements; out may be a or b. */
-typedef void (*engine_reduce_function)(void *out, const void *a, const void *b, size_t n);
+typedef void (*yki_engine_reduce_function)(void *out, const void *a, const void *b, size_t n);
 
 /* YK_REDUCE_AVG gives the sum. NULL for a dtype that has no arithmetic. */
-engine_reduce_function engine_reduce(yk_dtype dtype, yk_reduce_op op);
+yki_engine_reduce_function yki_engine_reduce(yk_dtype dtype, yk_reduce_op op);
 
 /* data = data / ranks, n elements; integers truncate. */
-void engine_divide(void *data, size_t n, yk_dtype dtype, int ranks);
+void yki_engine_divide(void *data, size_t n, yk_dtype dtype, int ranks);
 
 /*
  * An average is a sum that is divided afterwards; the sum of f16 could overflow, so there each rank
  * divides its share before.
  */
-bool engine_divides_before(yk_dtype dtype, yk_reduce_op op);
-bool engine_divides_after(yk_dtype dtype, yk_reduce_op op);
+bool yki_engine_divides_before(yk_dtype dtype, yk_reduce_op op);
+bool yki_engine_divides_after(yk_dtype dtype, yk_reduce_op op);
 
 #ifdef __cplusplus
 }

@@ -13,8 +13,8 @@
  * What the other ranks call is not known before, so there is room for the largest small message of
  * each rank, whatever this rank expects.
  */
-#ifndef ENGINE_ENGINE_H
-#define ENGINE_ENGINE_H
+#ifndef YKI_ENGINE_ENGINE_H
+#define YKI_ENGINE_ENGINE_H
 
 #include <yoke/backend.h>
 
@@ -22,31 +22,31 @@
 extern "C" {
 #endif
 
-typedef struct engine_base engine_base;
-typedef yk_status engine_function(engine_base *engine, yk_backend_call *call);
+typedef struct yki_engine_base yki_engine_base;
+typedef yk_status yki_engine_function(yki_engine_base *engine, yk_backend_call *call);
 
 /* A collective has a count of at least 1. Averages of all_reduce and reduce are sums here. */
-typedef struct engine_calls {
+typedef struct yki_engine_calls {
     /*
-     * Sends `bytes` bytes of engine_message(engine, rank) to every other rank and receives their
-     * messages, each of at most engine->stride bytes, in their places.
+     * Sends `bytes` bytes of yki_engine_message(engine, rank) to every other rank and receives
+     * their messages, each of at most engine->stride bytes, in their places.
      */
-    yk_status (*exchange)(engine_base *engine, yk_backend_call *call, size_t bytes);
+    yk_status (*exchange)(yki_engine_base *engine, yk_backend_call *call, size_t bytes);
     /*
      * The same in two steps, both NULL where the engine cannot do so: the first starts it, the
      * second waits for it at most wait_s seconds.
      */
-    yk_status (*begin_exchange)(engine_base *engine, size_t bytes);
-    yk_status (*test_exchange)(engine_base *engine, double wait_s, bool *done);
-    engine_function *all_reduce, *reduce, *broadcast, *all_gather, *reduce_scatter, *gather,
+    yk_status (*begin_exchange)(yki_engine_base *engine, size_t bytes);
+    yk_status (*test_exchange)(yki_engine_base *engine, double wait_s, bool *done);
+    yki_engine_function *all_reduce, *reduce, *broadcast, *all_gather, *reduce_scatter, *gather,
         *scatter, *all_to_all;
-    engine_function *messages; /* those of a call, for which nothing is exchanged */
-} engine_calls;
+    yki_engine_function *messages; /* those of a call, for which nothing is exchanged */
+} yki_engine_calls;
 
 /* Concrete engines begin with it. */
-struct engine_base {
+struct yki_engine_base {
     yk_backend base; /* first */
-    const engine_calls *calls;
+    const yki_engine_calls *calls;
     const yk_backend_site *site;
     int rank, ranks;
     yk_backend_thread *thread;
@@ -65,34 +65,34 @@ struct engine_base {
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Sets up what is common, except for the thread. `small` may be 0. */
-yk_status engine_init(engine_base *engine, const yk_backend_site *site, const engine_calls *calls,
-                      size_t small);
-/* Frees what engine_init has allocated. */
-void engine_fini(engine_base *engine);
+yk_status yki_engine_init(yki_engine_base *engine, const yk_backend_site *site,
+                          const yki_engine_calls *calls, size_t small);
+/* Frees what yki_engine_init has allocated. */
+void yki_engine_fini(yki_engine_base *engine);
 
 /*
  * Waits for what another rank sets in the store, size bytes, and looks at that rank meanwhile. name
  * is the engine's, for the error where the size differs.
  */
-yk_status engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
-                     size_t size, const char *name);
+yk_status yki_engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
+                         size_t size, const char *name);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The message of a rank in the exchange that is under way: its descriptor, then what it carries. */
-void *engine_message(const engine_base *engine, int rank);
+void *yki_engine_message(const yki_engine_base *engine, int rank);
 
 /* Whether this rank gets the result of an all-reduce or a reduce. */
-bool engine_gets_result(const engine_base *engine, const yk_descriptor *what);
+bool yki_engine_gets_result(const yki_engine_base *engine, const yk_descriptor *what);
 
 /* Carries out one call: the run function of the engine's thread. */
-yk_status engine_run(void *engine, yk_backend_call *call);
+yk_status yki_engine_run(void *engine, yk_backend_call *call);
 
 /* post and test of yk_backend_ops. */
-yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
-yk_status engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done);
+yk_status yki_engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work);
+yk_status yki_engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done);
 /* The end of cancel: waits at most wait_s seconds for an interrupted call. */
-void engine_drop(engine_base *engine, yk_backend_work *work, double wait_s);
+void yki_engine_drop(yki_engine_base *engine, yk_backend_work *work, double wait_s);
 
 #ifdef __cplusplus
 }

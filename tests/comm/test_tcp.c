@@ -1,14 +1,13 @@
 /*
- * The links of ranks (modules/gloo/links.h): what they reduce and gather, and how they are made
- * while strangers call and while a rank dies or is late. The module calls this program's connect()
- * and accept4(), in which a case does what it needs at the very moment.
+ * The tcp backend: what its ranks reduce and gather, and how they connect while strangers call and
+ * while a rank dies or is late. The library calls this program's connect() and accept4(), in which
+ * a case does what it needs at the very moment.
  */
 #define _GNU_SOURCE
 #include "clock.h"
-#include "engine.h"
+#include "harness.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -29,17 +28,29 @@ typedef struct listener {
 static void (*before_connect)(const listener *to); /* the higher of two ranks */
 static void (*before_accept)(void);                /* the lower one */
 
-/* gloo's own connections are not meant. */
-static bool is_of_module(const void *caller)
+/* An address of another rank, and not of the job's store. */
+static bool is_of_rank(const struct sockaddr *address)
 {
-    Dl_info from;
-    return dladdr(caller, &from) && strstr(from.dli_fname, "libyoke-gloo.so");
+    const char *store = getenv("MASTER_PORT");
+    in_port_t port = htons((in_port_t)(store ? atoi(store) : 0));
+    return (address->sa_family == AF_INET &&
+            ((const struct sockaddr_in *)address)->sin_port != port) ||
+           (address->sa_family == AF_INET6 &&
+            ((const struct sockaddr_in6 *)address)->sin6_port != port);
+}
+
+static bool is_for_ranks(int descriptor)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    return getsockname(descriptor, (struct sockaddr *)&address, &length) == 0 &&
+           is_of_rank((struct sockaddr *)&address);
 }
 
 __attribute__((visibility("default"))) int connect(int descriptor, __CONST_SOCKADDR_ARG address,
                                                    socklen_t length)
 {
-    if (before_connect && is_of_module(__builtin_return_address(0)))
+    if (before_connect && is_of_rank(address.__sockaddr__))
         before_connect(&(listener){address.__sockaddr__, length});
     return (int)syscall(SYS_connect, descriptor, address.__sockaddr__, length);
 }
@@ -47,15 +58,14 @@ __attribute__((visibility("default"))) int connect(int descriptor, __CONST_SOCKA
 __attribute__((visibility("default"))) int accept4(int descriptor, __SOCKADDR_ARG address,
                                                    socklen_t *length, int flags)
 {
-    if (before_accept && is_of_module(__builtin_return_address(0)))
+    if (before_accept && is_for_ranks(descriptor))
         before_accept();
     return (int)syscall(SYS_accept4, descriptor, address.__sockaddr__, length, flags);
 }
 
 static yk_status try_to_open(yk_group **group, double timeout_s)
 {
-    require_module("libyoke-gloo.so");
-    return yk_group_init(group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = "gloo",
+    return yk_group_init(group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT, o.backend = "tcp",
                                         o.timeout_s = timeout_s));
 }
 
@@ -200,6 +210,72 @@ YK_TEST_RANKS(four_ranks_gather_large_buffers, 4)
     gather_large_buffers(rank, world);
 }
 
+/* What each rank has for all others, and gets from them. One rank is late in turn. */
+static void scatter_large_buffers(int rank, int world)
+{
+    yk_group *group = open_any();
+    float *in = malloc((size_t)world * MOST * sizeof *in), *out = malloc(MOST * sizeof *out);
+    assert_non_null(in);
+    assert_non_null(out);
+    for (int round = 0; round < 2 * COUNTS; round++) {
+        size_t count = counts[round % COUNTS];
+        for (size_t i = 0; i < (size_t)world * count; i++)
+            in[i] = value(rank, round, i);
+        if (round % (world + 1) == rank)
+            usleep(3000);
+        assert_ok(yk_reduce_scatter(group, out, in, count, YK_F32, YK_REDUCE_SUM, NULL));
+        for (size_t i = 0; i < count; i++)
+            assert_true(out[i] == sum_of(world, round, (size_t)rank * count + i));
+        for (size_t i = 0; i < (size_t)world * count; i++) /* it was only read */
+            assert_true(in[i] == value(rank, round, i));
+    }
+    free(in);
+    free(out);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(two_ranks_scatter_sums_of_large_buffers, 2)
+{
+    scatter_large_buffers(rank, world);
+}
+
+YK_TEST_RANKS(four_ranks_scatter_sums_of_large_buffers, 4)
+{
+    scatter_large_buffers(rank, world);
+}
+
+/* From each rank in turn, to ranks of which one is late, in bytes that are no whole elements. */
+static void broadcast_large_buffers(int rank, int world)
+{
+    yk_group *group = open_any();
+    uint8_t *data = malloc(MOST + 1);
+    assert_non_null(data);
+    for (int round = 0; round < 2 * COUNTS; round++) {
+        size_t count = counts[round % COUNTS] + (size_t)(round % 2);
+        int root = round % world;
+        memset(data, 0, MOST + 1);
+        for (size_t i = 0; i < count && rank == root; i++)
+            data[i] = (uint8_t)(i * 7 + (size_t)round);
+        if (round % (world + 1) == rank)
+            usleep(3000);
+        assert_ok(yk_broadcast(group, data, count, YK_U8, root, NULL));
+        for (size_t i = 0; i < count; i++)
+            assert_true(data[i] == (uint8_t)(i * 7 + (size_t)round));
+    }
+    free(data);
+    yk_group_destroy(group);
+}
+
+YK_TEST_RANKS(two_ranks_broadcast_large_buffers, 2)
+{
+    broadcast_large_buffers(rank, world);
+}
+
+YK_TEST_RANKS(five_ranks_broadcast_large_buffers, 5)
+{
+    broadcast_large_buffers(rank, world);
+}
+
 YK_TEST_RANKS(two_ranks_reduce_over_ipv6, 2)
 {
     yk_group *group;
@@ -328,7 +404,6 @@ static void check_it_is_named(const char *name)
 static void check_one_is_killed(int killed, void (*body)(int rank, int world))
 {
     int statuses[2];
-    require_module("libyoke-gloo.so");
     yk_test_ranks_status(2, body, statuses, NULL);
     assert_true(WIFSIGNALED(statuses[killed]) && WTERMSIG(statuses[killed]) == SIGKILL);
     assert_int_equal(statuses[1 - killed], 0);

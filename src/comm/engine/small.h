@@ -1,15 +1,15 @@
 /* Small calls: every rank has received what all ranks contribute, and finishes the call alone. */
-#ifndef ENGINE_SMALL_H
-#define ENGINE_SMALL_H
+#ifndef YKI_ENGINE_SMALL_H
+#define YKI_ENGINE_SMALL_H
 
-#include "engine.h"
+#include "comm/engine/engine.h"
 
 /* Whether the messages of a call carry its data. */
-bool engine_is_small(const engine_base *engine, const yk_descriptor *what);
+bool yki_engine_is_small(const yki_engine_base *engine, const yk_descriptor *what);
 /* The bytes that this rank's message carries; 0 for others' broadcasts, and where nothing is
  * carried. */
-size_t engine_contribution(const engine_base *engine, const yk_descriptor *what);
+size_t yki_engine_contribution(const yki_engine_base *engine, const yk_descriptor *what);
 /* Turns the ranks' contributions into the result. Reductions are in the order of ranks. */
-void engine_finish_small(const engine_base *engine, yk_backend_call *call);
+void yki_engine_finish_small(const yki_engine_base *engine, yk_backend_call *call);
 
 #endif

@@ -1,11 +1,11 @@
 /* See small.h. */
-#include "small.h"
+#include "comm/engine/small.h"
 
 #include <string.h>
 
-#include "reduce.h"
+#include "comm/engine/reduce.h"
 
-bool engine_is_small(const engine_base *engine, const yk_descriptor *what)
+bool yki_engine_is_small(const yki_engine_base *engine, const yk_descriptor *what)
 {
     if (what->invalid || what->count == 0)
         return false;
@@ -21,40 +21,40 @@ bool engine_is_small(const engine_base *engine, const yk_descriptor *what)
     }
 }
 
-size_t engine_contribution(const engine_base *engine, const yk_descriptor *what)
+size_t yki_engine_contribution(const yki_engine_base *engine, const yk_descriptor *what)
 {
-    if (!engine_is_small(engine, what) ||
+    if (!yki_engine_is_small(engine, what) ||
         (what->operation == YK_OPERATION_BROADCAST && what->root != engine->rank))
         return 0;
     return what->count * yk_dtype_size((yk_dtype)what->dtype);
 }
 
-static char *carried(const engine_base *engine, int rank)
+static char *carried(const yki_engine_base *engine, int rank)
 {
-    return (char *)engine_message(engine, rank) + sizeof(yk_descriptor);
+    return (char *)yki_engine_message(engine, rank) + sizeof(yk_descriptor);
 }
 
-static void reduce(const engine_base *engine, yk_backend_call *call)
+static void reduce(const yki_engine_base *engine, yk_backend_call *call)
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
-    engine_reduce_function combine = engine_reduce(dtype, op);
+    yki_engine_reduce_function combine = yki_engine_reduce(dtype, op);
     size_t count = call->what.count;
-    for (int r = 0; r < engine->ranks && engine_divides_before(dtype, op); r++)
-        engine_divide(carried(engine, r), count, dtype, engine->ranks);
+    for (int r = 0; r < engine->ranks && yki_engine_divides_before(dtype, op); r++)
+        yki_engine_divide(carried(engine, r), count, dtype, engine->ranks);
     for (int r = 1; r < engine->ranks; r++)
         combine(call->out, r == 1 ? carried(engine, 0) : call->out, carried(engine, r), count);
-    if (engine_divides_after(dtype, op))
-        engine_divide(call->out, count, dtype, engine->ranks);
+    if (yki_engine_divides_after(dtype, op))
+        yki_engine_divide(call->out, count, dtype, engine->ranks);
 }
 
-void engine_finish_small(const engine_base *engine, yk_backend_call *call)
+void yki_engine_finish_small(const yki_engine_base *engine, yk_backend_call *call)
 {
     size_t bytes = call->what.count * yk_dtype_size((yk_dtype)call->what.dtype);
     switch (call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
     case YK_OPERATION_REDUCE:
-        if (engine_gets_result(engine, &call->what))
+        if (yki_engine_gets_result(engine, &call->what))
             reduce(engine, call);
         break;
     case YK_OPERATION_BROADCAST:

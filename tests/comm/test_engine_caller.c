@@ -1,5 +1,5 @@
 /*
- * Calls whose exchange the caller drives (modules/common/engine.h), on an engine that is a script:
+ * Calls whose exchange the caller drives (comm/engine/engine.h), on an engine that is a script:
  * this process is rank 1 of 3, and what the other two send is computed here.
  */
 #define _GNU_SOURCE
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine.h"
-#include "reduce.h"
-#include "small.h"
+#include "comm/engine/engine.h"
+#include "comm/engine/reduce.h"
+#include "comm/engine/small.h"
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
 
@@ -26,7 +26,7 @@ static const yk_reduce_op ops[] = {YK_REDUCE_SUM, YK_REDUCE_AVG, YK_REDUCE_MIN, 
                                    YK_REDUCE_PRODUCT};
 
 typedef struct script {
-    engine_base common; /* first */
+    yki_engine_base common; /* first */
     pthread_t caller;
     int not_yet;       /* so often a test of the exchange finds that it is not over */
     bool rank_2_errs;  /* it calls one element more */
@@ -93,23 +93,23 @@ static bool is_caller(const script *s)
 }
 
 /* Messages of before are gone when an exchange begins, as others may have been received there. */
-static void spoil(engine_base *engine)
+static void spoil(yki_engine_base *engine)
 {
     for (int r = 0; r < RANKS; r++)
         if (r != RANK)
-            memset(engine_message(engine, r), 0xee, engine->stride);
+            memset(yki_engine_message(engine, r), 0xee, engine->stride);
 }
 
 static void receive(script *s)
 {
-    engine_base *engine = &s->common;
+    yki_engine_base *engine = &s->common;
     yk_descriptor what;
-    memcpy(&what, engine_message(engine, RANK), sizeof what);
+    memcpy(&what, yki_engine_message(engine, RANK), sizeof what);
     for (int r = 0; r < RANKS; r++) {
-        char *message = engine_message(engine, r);
+        char *message = yki_engine_message(engine, r);
         if (r == RANK)
             continue;
-        if (engine_is_small(engine, &what) &&
+        if (yki_engine_is_small(engine, &what) &&
             (what.operation != YK_OPERATION_BROADCAST || what.root == r))
             fill(message + sizeof what, (yk_dtype)what.dtype, r, what.count);
         what.count += r == 2 && s->rank_2_errs;
@@ -117,7 +117,7 @@ static void receive(script *s)
     }
 }
 
-static yk_status begin_exchange(engine_base *engine, size_t bytes)
+static yk_status begin_exchange(yki_engine_base *engine, size_t bytes)
 {
     script *s = (script *)engine;
     assert_true(is_caller(s) && bytes >= sizeof(yk_descriptor) && bytes <= engine->stride);
@@ -128,7 +128,7 @@ static yk_status begin_exchange(engine_base *engine, size_t bytes)
     return YK_OK;
 }
 
-static yk_status test_exchange(engine_base *engine, double wait_s, bool *done)
+static yk_status test_exchange(yki_engine_base *engine, double wait_s, bool *done)
 {
     script *s = (script *)engine;
     (void)wait_s;
@@ -141,7 +141,7 @@ static yk_status test_exchange(engine_base *engine, double wait_s, bool *done)
     return YK_OK;
 }
 
-static yk_status exchange(engine_base *engine, yk_backend_call *call, size_t bytes)
+static yk_status exchange(yki_engine_base *engine, yk_backend_call *call, size_t bytes)
 {
     script *s = (script *)engine;
     (void)call, (void)bytes;
@@ -153,7 +153,7 @@ static yk_status exchange(engine_base *engine, yk_backend_call *call, size_t byt
 }
 
 /* What is large. */
-static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
+static yk_status all_reduce(yki_engine_base *engine, yk_backend_call *call)
 {
     script *s = (script *)engine;
     assert_false(is_caller(s));
@@ -166,33 +166,33 @@ static yk_status all_reduce(engine_base *engine, yk_backend_call *call)
         if (r == RANK)
             continue;
         fill(theirs, dtype, r, call->what.count);
-        if (engine_divides_before(dtype, op))
-            engine_divide(theirs, call->what.count, dtype, RANKS);
-        engine_reduce(dtype, op)(call->out, call->out, theirs, call->what.count);
+        if (yki_engine_divides_before(dtype, op))
+            yki_engine_divide(theirs, call->what.count, dtype, RANKS);
+        yki_engine_reduce(dtype, op)(call->out, call->out, theirs, call->what.count);
     }
     s->moved++;
     return YK_OK;
 }
 
-static const engine_calls calls = {.exchange = exchange,
-                                   .begin_exchange = begin_exchange,
-                                   .test_exchange = test_exchange,
-                                   .all_reduce = all_reduce,
-                                   .reduce = all_reduce};
+static const yki_engine_calls calls = {.exchange = exchange,
+                                       .begin_exchange = begin_exchange,
+                                       .test_exchange = test_exchange,
+                                       .all_reduce = all_reduce,
+                                       .reduce = all_reduce};
 
 static void open_script(script *s)
 {
     static const yk_backend_site site = {.rank = RANK, .ranks = RANKS};
     *s = (script){.caller = pthread_self()};
-    assert_ok(engine_init(&s->common, &site, &calls, SMALL));
-    assert_ok(yk_backend_thread_create(&s->common.thread, "script", engine_run, s));
+    assert_ok(yki_engine_init(&s->common, &site, &calls, SMALL));
+    assert_ok(yk_backend_thread_create(&s->common.thread, "script", yki_engine_run, s));
 }
 
 static void close_script(script *s)
 {
     yk_backend_thread_destroy(s->common.thread, s->common.abandoned);
     if (!s->common.abandoned)
-        engine_fini(&s->common);
+        yki_engine_fini(&s->common);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -211,14 +211,14 @@ static yk_status finish(script *s, yk_backend_work *work)
 {
     yk_status status = YK_OK;
     for (bool done = false; !done;)
-        status = engine_test(&s->common.base, work, 0.02, &done);
+        status = yki_engine_test(&s->common.base, work, 0.02, &done);
     return status;
 }
 
 static yk_status run(script *s, yk_backend_call *call)
 {
     yk_backend_work *work;
-    yk_status status = engine_post(&s->common.base, call, &work);
+    yk_status status = yki_engine_post(&s->common.base, call, &work);
     return status == YK_OK ? finish(s, work) : status;
 }
 
@@ -358,12 +358,12 @@ YK_TEST(a_caller_that_waits_has_its_data_to_itself)
     fill(data, YK_F32, RANK, 5);
     yk_backend_call call = reduce_call(data, 5, YK_F32, YK_REDUCE_SUM);
     s.not_yet = 3;
-    assert_ok(engine_post(&s.common.base, &call, &work));
+    assert_ok(yki_engine_post(&s.common.base, &call, &work));
     for (int i = 0; i < 3; i++) {
         bool done = true;
         float before[5];
         fill(before, YK_F32, RANK, 5);
-        assert_ok(engine_test(&s.common.base, work, 0.02, &done));
+        assert_ok(yki_engine_test(&s.common.base, work, 0.02, &done));
         assert_false(done);
         assert_memory_equal(data, before, sizeof data);
     }
@@ -406,13 +406,13 @@ YK_TEST(an_exchange_that_fails_is_an_error_of_its_call)
     open_script(&s);
     yk_backend_call call = reduce_call(&x, 1, YK_F32, YK_REDUCE_SUM);
     s.cannot_begin = true;
-    assert_status(YK_ERROR_NETWORK, engine_post(&s.common.base, &call, &work));
+    assert_status(YK_ERROR_NETWORK, yki_engine_post(&s.common.base, &call, &work));
     assert_contains(yk_last_error(), "nobody is there");
     assert_null(work);
     s.cannot_begin = false;
     s.breaks = true;
-    assert_ok(engine_post(&s.common.base, &call, &work));
-    assert_status(YK_ERROR_NETWORK, engine_test(&s.common.base, work, 0.02, &done));
+    assert_ok(yki_engine_post(&s.common.base, &call, &work));
+    assert_status(YK_ERROR_NETWORK, yki_engine_test(&s.common.base, work, 0.02, &done));
     assert_true(done);
     assert_contains(yk_last_error(), "the cable is cut");
     assert_true(x == 7);
@@ -429,9 +429,9 @@ YK_TEST(a_call_that_the_thread_does_not_take_is_an_error)
     open_script(&s);
     yk_backend_call call = reduce_call(data, LARGEST, YK_F32, YK_REDUCE_SUM);
     yk_backend_thread *thread = s.common.thread;
-    assert_ok(engine_post(&s.common.base, &call, &work));
+    assert_ok(yki_engine_post(&s.common.base, &call, &work));
     s.common.thread = NULL; /* which nothing can be posted to */
-    assert_status(YK_ERROR_INVALID_ARGUMENT, engine_test(&s.common.base, work, 0.02, &done));
+    assert_status(YK_ERROR_INVALID_ARGUMENT, yki_engine_test(&s.common.base, work, 0.02, &done));
     assert_true(done);
     s.common.thread = thread;
     assert_int_equal(s.common.exchanges, 1);
@@ -453,10 +453,10 @@ YK_TEST(a_call_is_given_up_during_its_exchange)
     open_script(&s);
     yk_backend_call call = reduce_call(&x, 1, YK_F32, YK_REDUCE_SUM);
     s.not_yet = 1000;
-    assert_ok(engine_post(&s.common.base, &call, &work));
-    assert_ok(engine_test(&s.common.base, work, 0, &done));
+    assert_ok(yki_engine_post(&s.common.base, &call, &work));
+    assert_ok(yki_engine_test(&s.common.base, work, 0, &done));
     assert_false(done);
-    engine_drop(&s.common, work, 60);
+    yki_engine_drop(&s.common, work, 60);
     assert_false(s.common.abandoned);
     assert_true(x == 7);
     close_script(&s);
@@ -473,12 +473,12 @@ YK_TEST(a_call_is_given_up_while_its_data_moves)
     fill(data, YK_F32, RANK, LARGEST);
     yk_backend_call call = reduce_call(data, LARGEST, YK_F32, YK_REDUCE_SUM);
     atomic_store(&s.stuck, true);
-    assert_ok(engine_post(&s.common.base, &call, &work));
+    assert_ok(yki_engine_post(&s.common.base, &call, &work));
     for (int i = 0; i < 3; i++) {
-        assert_ok(engine_test(&s.common.base, work, 0.01, &done));
+        assert_ok(yki_engine_test(&s.common.base, work, 0.01, &done));
         assert_false(done);
     }
-    engine_drop(&s.common, work, 0.05);
+    yki_engine_drop(&s.common, work, 0.05);
     assert_true(s.common.abandoned);
     close_script(&s);
     atomic_store(&s.stuck, false);
@@ -504,7 +504,7 @@ YK_TEST(calls_of_thread_and_caller_follow_each_other)
             fill(data[i], YK_F32, RANK, count);
             posted[i] = reduce_call(data[i], count, YK_F32, YK_REDUCE_SUM);
             posted[i].background = true;
-            assert_ok(engine_post(&s.common.base, &posted[i], &works[i]));
+            assert_ok(yki_engine_post(&s.common.base, &posted[i], &works[i]));
         }
         for (int i = 0; i < many; i++) {
             assert_ok(finish(&s, works[i]));

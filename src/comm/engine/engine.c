@@ -1,16 +1,16 @@
 /* See engine.h. */
-#include "engine.h"
+#include "comm/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
-#include "small.h"
+#include "comm/engine/reduce.h"
+#include "comm/engine/small.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-yk_status engine_init(engine_base *engine, const yk_backend_site *site, const engine_calls *calls,
-                      size_t small)
+yk_status yki_engine_init(yki_engine_base *engine, const yk_backend_site *site,
+                          const yki_engine_calls *calls, size_t small)
 {
     size_t ranks = (size_t)site->ranks, line = 64;
     engine->calls = calls;
@@ -26,12 +26,12 @@ yk_status engine_init(engine_base *engine, const yk_backend_site *site, const en
         engine->messages[i] = calloc(ranks, engine->stride);
     if (engine->all && engine->messages[0] && engine->messages[1])
         return YK_OK;
-    engine_fini(engine);
+    yki_engine_fini(engine);
     return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the messages of %d ranks",
                         site->ranks);
 }
 
-void engine_fini(engine_base *engine)
+void yki_engine_fini(yki_engine_base *engine)
 {
     free(engine->all);
     free(engine->messages[0]);
@@ -45,8 +45,8 @@ static bool is_missing(const void *wait, int rank)
     return rank == *(const int *)wait;
 }
 
-yk_status engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
-                     size_t size, const char *name)
+yk_status yki_engine_get(const yk_backend_site *site, int rank, const char *key, void *value,
+                         size_t size, const char *name)
 {
     for (;;) {
         size_t used;
@@ -66,21 +66,21 @@ yk_status engine_get(const yk_backend_site *site, int rank, const char *key, voi
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void *engine_message(const engine_base *engine, int rank)
+void *yki_engine_message(const yki_engine_base *engine, int rank)
 {
     return engine->messages[engine->exchanges & 1] + (size_t)rank * engine->stride;
 }
 
-bool engine_gets_result(const engine_base *engine, const yk_descriptor *what)
+bool yki_engine_gets_result(const yki_engine_base *engine, const yk_descriptor *what)
 {
     return what->operation != YK_OPERATION_REDUCE || what->root == engine->rank;
 }
 
 /* This rank's message, of so many bytes. */
-static size_t write_message(engine_base *engine, const yk_backend_call *call)
+static size_t write_message(yki_engine_base *engine, const yk_backend_call *call)
 {
-    char *mine = engine_message(engine, engine->rank);
-    size_t carried = call->compare_only ? 0 : engine_contribution(engine, &call->what);
+    char *mine = yki_engine_message(engine, engine->rank);
+    size_t carried = call->compare_only ? 0 : yki_engine_contribution(engine, &call->what);
     memcpy(mine, &call->what, sizeof call->what);
     if (carried > 0)
         memcpy(mine + sizeof call->what, call->in, carried);
@@ -88,38 +88,38 @@ static size_t write_message(engine_base *engine, const yk_backend_call *call)
 }
 
 /* The messages of all ranks are here. */
-static yk_status compare(engine_base *engine, yk_backend_call *call)
+static yk_status compare(yki_engine_base *engine, yk_backend_call *call)
 {
     for (int r = 0; r < engine->ranks; r++)
-        memcpy(&engine->all[r], engine_message(engine, r), sizeof *engine->all);
+        memcpy(&engine->all[r], yki_engine_message(engine, r), sizeof *engine->all);
     return yk_backend_compare(call, engine->all, engine->ranks);
 }
 
 /* Afterwards the ranks are known to call the same, and what they contribute is here if it is
  * small. */
-static yk_status exchange(engine_base *engine, yk_backend_call *call)
+static yk_status exchange(yki_engine_base *engine, yk_backend_call *call)
 {
     yk_status status = engine->calls->exchange(engine, call, write_message(engine, call));
     return status == YK_OK ? compare(engine, call) : status;
 }
 
 /* By the engine's all_reduce or reduce. */
-static yk_status reduce(engine_base *engine, yk_backend_call *call, engine_function *move)
+static yk_status reduce(yki_engine_base *engine, yk_backend_call *call, yki_engine_function *move)
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
-    if (engine_divides_before(dtype, op))
-        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    if (yki_engine_divides_before(dtype, op))
+        yki_engine_divide(call->out, call->what.count, dtype, engine->ranks);
     yk_status status = move(engine, call);
-    if (status == YK_OK && engine_divides_after(dtype, op) &&
-        engine_gets_result(engine, &call->what))
-        engine_divide(call->out, call->what.count, dtype, engine->ranks);
+    if (status == YK_OK && yki_engine_divides_after(dtype, op) &&
+        yki_engine_gets_result(engine, &call->what))
+        yki_engine_divide(call->out, call->what.count, dtype, engine->ranks);
     return status;
 }
 
-static yk_status run_large(engine_base *engine, yk_backend_call *call)
+static yk_status run_large(yki_engine_base *engine, yk_backend_call *call)
 {
-    const engine_calls *calls = engine->calls;
+    const yki_engine_calls *calls = engine->calls;
     switch (call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
         return reduce(engine, call, calls->all_reduce);
@@ -143,16 +143,16 @@ static yk_status run_large(engine_base *engine, yk_backend_call *call)
     }
 }
 
-yk_status engine_run(void *context, yk_backend_call *call)
+yk_status yki_engine_run(void *context, yk_backend_call *call)
 {
-    engine_base *engine = context;
+    yki_engine_base *engine = context;
     if (call->message_count > 0)
         return engine->calls->messages(engine, call);
     yk_status status = engine->exchanged ? YK_OK : exchange(engine, call);
     bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
     engine->exchanged = false;
-    if (moves && engine_is_small(engine, &call->what))
-        engine_finish_small(engine, call);
+    if (moves && yki_engine_is_small(engine, &call->what))
+        yki_engine_finish_small(engine, call);
     else if (moves)
         status = run_large(engine, call);
     engine->exchanges++;
@@ -161,20 +161,20 @@ yk_status engine_run(void *context, yk_backend_call *call)
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-static yk_backend_work *direct_work(engine_base *engine)
+static yk_backend_work *direct_work(yki_engine_base *engine)
 {
     return (yk_backend_work *)&engine->direct;
 }
 
 /* No other call is in flight with one that is not in the background. */
-static bool can_drive(const engine_base *engine, const yk_backend_call *call)
+static bool can_drive(const yki_engine_base *engine, const yk_backend_call *call)
 {
     return engine->calls->begin_exchange && !call->background && call->message_count == 0;
 }
 
-yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
+yk_status yki_engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_work **work)
 {
-    engine_base *engine = (engine_base *)backend;
+    yki_engine_base *engine = (yki_engine_base *)backend;
     if (!can_drive(engine, call))
         return yk_backend_thread_post(engine->thread, call, work);
     *work = NULL;
@@ -188,7 +188,7 @@ yk_status engine_post(yk_backend *backend, yk_backend_call *call, yk_backend_wor
 }
 
 /* The thread moves what is large, after the exchange. */
-static yk_status post_rest(engine_base *engine, bool *done)
+static yk_status post_rest(yki_engine_base *engine, bool *done)
 {
     engine->exchanged = true; /* which the thread may read as soon as it has the call */
     yk_status status = yk_backend_thread_post(engine->thread, engine->direct, &engine->rest);
@@ -201,20 +201,20 @@ static yk_status post_rest(engine_base *engine, bool *done)
 }
 
 /* After the exchange: what is small is finished here, and the rest by the thread. */
-static yk_status finish_direct(engine_base *engine, bool *done)
+static yk_status finish_direct(yki_engine_base *engine, bool *done)
 {
     yk_backend_call *call = engine->direct;
     yk_status status = compare(engine, call);
     bool moves = status == YK_OK && !call->compare_only && call->what.count > 0;
-    if (moves && !engine_is_small(engine, &call->what))
+    if (moves && !yki_engine_is_small(engine, &call->what))
         return post_rest(engine, done);
     if (moves)
-        engine_finish_small(engine, call);
+        yki_engine_finish_small(engine, call);
     engine->exchanges++;
     return status;
 }
 
-static yk_status test_direct(engine_base *engine, double wait_s, bool *done)
+static yk_status test_direct(yki_engine_base *engine, double wait_s, bool *done)
 {
     if (!engine->rest) {
         yk_status status = engine->calls->test_exchange(engine, wait_s, done);
@@ -226,14 +226,14 @@ static yk_status test_direct(engine_base *engine, double wait_s, bool *done)
     return yk_backend_thread_test(engine->thread, engine->rest, wait_s, done);
 }
 
-yk_status engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
+yk_status yki_engine_test(yk_backend *backend, yk_backend_work *work, double wait_s, bool *done)
 {
-    engine_base *engine = (engine_base *)backend;
+    yki_engine_base *engine = (yki_engine_base *)backend;
     return work == direct_work(engine) ? test_direct(engine, wait_s, done)
                                        : yk_backend_thread_test(engine->thread, work, wait_s, done);
 }
 
-void engine_drop(engine_base *engine, yk_backend_work *work, double wait_s)
+void yki_engine_drop(yki_engine_base *engine, yk_backend_work *work, double wait_s)
 {
     if (work == direct_work(engine) && !(work = engine->rest))
         return;

@@ -1,5 +1,5 @@
 /* The loops are plain C, compiled for several instruction sets where the compiler can do so. */
-#include "reduce.h"
+#include "comm/engine/reduce.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -105,7 +105,7 @@ DTYPE(i64, int64_t, int64_t, SAME, ADD64, MUL64, SAME)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct arithmetic {
-    engine_reduce_function sum, min, max, product;
+    yki_engine_reduce_function sum, min, max, product;
     void (*divide)(void *data, size_t n, int ranks);
 } arithmetic;
 
@@ -119,7 +119,7 @@ static const arithmetic table[YK_DTYPE_COUNT] = {
     [YK_F16] = ARITHMETIC(f16), [YK_I32] = ARITHMETIC(i32), [YK_I64] = ARITHMETIC(i64),
 };
 
-engine_reduce_function engine_reduce(yk_dtype dtype, yk_reduce_op op)
+yki_engine_reduce_function yki_engine_reduce(yk_dtype dtype, yk_reduce_op op)
 {
     const arithmetic *of = &table[dtype];
     switch (op) {
@@ -134,17 +134,17 @@ engine_reduce_function engine_reduce(yk_dtype dtype, yk_reduce_op op)
     }
 }
 
-void engine_divide(void *data, size_t n, yk_dtype dtype, int ranks)
+void yki_engine_divide(void *data, size_t n, yk_dtype dtype, int ranks)
 {
     table[dtype].divide(data, n, ranks);
 }
 
-bool engine_divides_before(yk_dtype dtype, yk_reduce_op op)
+bool yki_engine_divides_before(yk_dtype dtype, yk_reduce_op op)
 {
     return op == YK_REDUCE_AVG && dtype == YK_F16;
 }
 
-bool engine_divides_after(yk_dtype dtype, yk_reduce_op op)
+bool yki_engine_divides_after(yk_dtype dtype, yk_reduce_op op)
 {
     return op == YK_REDUCE_AVG && dtype != YK_F16;
 }
