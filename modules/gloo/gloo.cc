@@ -34,7 +34,7 @@
 #include <yoke/backend.h>
 
 #include "comm/engine/engine.h"
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "mesh.h"
 
 namespace
@@ -129,7 +129,7 @@ void reduce_to(int root, Engine *engine, yk_backend_call *call)
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
     engine->mesh->links.reduce(root, static_cast<char *>(call->out), call->what.count,
-                               yk_dtype_size(dtype), yki_engine_reduce(dtype, op));
+                               yk_dtype_size(dtype), yki_engine_operator_of(dtype, op));
 }
 
 void all_reduce(Engine *engine, yk_backend_call *call)
@@ -226,7 +226,7 @@ void reduce_scatter(Engine *engine, yk_backend_call *call)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    auto reduce = yki_engine_reduce(dtype, op);
+    auto reduce = yki_engine_operator_of(dtype, op);
     auto &mesh = *engine->mesh;
     size_t width = yk_dtype_size(dtype), total = bytes_of(call->what);
     std::vector<char> scratch(mesh.size * scatter_piece);
@@ -399,6 +399,16 @@ yk_status run(yki_engine_base *common, yk_backend_call *call)
     return guarded([&] { Body(reinterpret_cast<Engine *>(common), call); });
 }
 
+yk_status average_all(yki_engine_base *engine, yk_backend_call *call)
+{
+    return yki_engine_reduce(engine, call, run<all_reduce>);
+}
+
+yk_status average_to_root(yki_engine_base *engine, yk_backend_call *call)
+{
+    return yki_engine_reduce(engine, call, run<reduce>);
+}
+
 Links &links_of(yki_engine_base *common)
 {
     return reinterpret_cast<Engine *>(common)->mesh->links;
@@ -432,9 +442,10 @@ yk_status test_exchange(yki_engine_base *common, double wait_s, bool *done)
     return guarded([&] { *done = links_of(common).test_exchange(wait_ms); });
 }
 
-const yki_engine_calls calls = {exchange,    begin_exchange, test_exchange,   run<all_reduce>,
-                            run<reduce>, run<broadcast>, run<all_gather>, run<reduce_scatter>,
-                            run<gather>, run<scatter>,   run<all_to_all>, run<run_messages>};
+const yki_engine_calls calls = {exchange,        begin_exchange,      test_exchange,
+                                average_all,     average_to_root,     run<broadcast>,
+                                run<all_gather>, run<reduce_scatter>, run<gather>,
+                                run<scatter>,    run<all_to_all>,     run<run_messages>};
 
 // ---- opening ------------------------------------------------------------------------------------
 
@@ -473,8 +484,8 @@ void tell_all(const Engine *engine, const char *what, const std::vector<char> &m
     check(site->set(site->context, key_of(what, site->rank).c_str(), mine.data(), mine.size()));
     for (int other = 0; other < site->ranks; other++)
         if (other != site->rank) {
-            check(yki_engine_get(site, other, key_of(what, other).c_str(), theirs.data(), theirs.size(),
-                             "gloo"));
+            check(yki_engine_get(site, other, key_of(what, other).c_str(), theirs.data(),
+                                 theirs.size(), "gloo"));
             told(other, theirs);
         }
 }
@@ -542,8 +553,8 @@ void open_engine(Engine *engine, const yk_backend_site *site)
     connect(engine);
     // A rank that leaves at once must not close connections that others still make.
     tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
-    check(
-        yk_backend_thread_create(&engine->common.thread, "yoke-gloo", yki_engine_run, &engine->common));
+    check(yk_backend_thread_create(&engine->common.thread, "yoke-gloo", yki_engine_run,
+                                   &engine->common));
 }
 
 // ---- the table ----------------------------------------------------------------------------------

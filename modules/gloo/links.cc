@@ -276,7 +276,7 @@ void Links::all_gather(char *all, size_t bytes)
     run(transfer);
 }
 
-void Links::reduce(int root, char *data, size_t count, size_t width, yki_engine_reduce_function op)
+void Links::reduce(int root, char *data, size_t count, size_t width, yki_engine_operator op)
 {
     Reduction transfer(rank_, size_, root, data, count, width, op, pieces_);
     run(transfer);

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "connection.h"
 #include "transfer.h"
 
@@ -53,7 +53,7 @@ class Links
     void begin_exchange(char *messages, size_t stride, size_t least, size_t bytes);
     bool test_exchange(int wait_ms);
     void all_gather(char *all, size_t bytes);
-    void reduce(int root, char *data, size_t count, size_t width, yki_engine_reduce_function op);
+    void reduce(int root, char *data, size_t count, size_t width, yki_engine_operator op);
 
   private:
     // What a rank says when it calls.

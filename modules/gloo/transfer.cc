@@ -113,7 +113,7 @@ constexpr size_t pieces_bytes = 256 * 1024, least_piece = 16 * 1024;
 } // namespace
 
 Reduction::Reduction(int rank, int size, int root, char *data, size_t count, size_t width,
-                     yki_engine_reduce_function op, std::vector<char> &pieces)
+                     yki_engine_operator op, std::vector<char> &pieces)
     : Transfer(rank, size), root_(root), data_(data), width_(width), op_(op),
       room_(std::max(pieces_bytes / std::max(size - 1, 1) / width * width, least_piece)),
       pieces_(pieces), peers_(size)

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "connection.h"
 
 namespace yoke
@@ -82,7 +82,7 @@ class Reduction : public Transfer
 {
   public:
     Reduction(int rank, int size, int root, char *data, size_t count, size_t width,
-              yki_engine_reduce_function op, std::vector<char> &pieces);
+              yki_engine_operator op, std::vector<char> &pieces);
     size_t incoming(int other) const override;
     size_t outgoing(int other) const override;
     void receive(int other, Connection &from) override;
@@ -103,7 +103,7 @@ class Reduction : public Transfer
     int root_;
     char *data_;
     size_t width_;
-    yki_engine_reduce_function op_;
+    yki_engine_operator op_;
     std::vector<size_t> starts_; // of the ranks' parts, and the end
     size_t room_;                // of a piece
     std::vector<char> &pieces_;  // (size, room), of what the others send of this rank's part

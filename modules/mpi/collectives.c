@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "mpi_engine.h"
 
 enum {
@@ -27,7 +27,7 @@ static MPI_Op half_ops[2][4]; /* bf16 and f16: sum, min, max, product */
     static void NAME(void *in, void *inout, int *n, MPI_Datatype *type)                            \
     {                                                                                              \
         (void)type;                                                                                \
-        yki_engine_reduce(DTYPE, OP)(inout, in, inout, (size_t)*n);                                \
+        yki_engine_operator_of(DTYPE, OP)(inout, in, inout, (size_t)*n);                           \
     }
 
 /* MPI_User_function has no pointers to const. NOLINTBEGIN(readability-non-const-parameter) */
@@ -213,7 +213,7 @@ static size_t most_of_piece(const mpi_engine *engine, size_t width)
     return most < engine->largest ? most : engine->largest;
 }
 
-static yk_status all_reduce(yki_engine_base *common, yk_backend_call *call)
+static yk_status all_reduce_pieces(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -227,7 +227,7 @@ static yk_status all_reduce(yki_engine_base *common, yk_backend_call *call)
 
 /* Root receives the result beside its data: MPICH 4.0 crashes where root, if it is not the first
  * rank of its host, reduces in place. */
-static yk_status reduce(yki_engine_base *common, yk_backend_call *call)
+static yk_status reduce_pieces(yki_engine_base *common, yk_backend_call *call)
 {
     mpi_engine *engine = (mpi_engine *)common;
     yk_dtype dtype = (yk_dtype)call->what.dtype;
@@ -250,6 +250,16 @@ static yk_status reduce(yki_engine_base *common, yk_backend_call *call)
         return mpi_engine_failed("reduce", code);
     free(piece);
     return YK_OK;
+}
+
+static yk_status all_reduce(yki_engine_base *engine, yk_backend_call *call)
+{
+    return yki_engine_reduce(engine, call, all_reduce_pieces);
+}
+
+static yk_status reduce(yki_engine_base *engine, yk_backend_call *call)
+{
+    return yki_engine_reduce(engine, call, reduce_pieces);
 }
 
 static yk_status broadcast_from(mpi_engine *engine, void *data, yk_backend_call *call, int root)

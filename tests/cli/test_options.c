@@ -317,8 +317,8 @@ YK_TEST(bench_checks_its_options)
     refused("bench all-reduce --no-winograd", "all-reduce takes only --nproc");
     refused("bench all-reduce --recompute", "all-reduce takes only --nproc");
     refused("bench all-reduce --json /missing/file", "/missing/file: cannot be written");
-    refused("bench all-reduce --backend shm,tcp", "--backend shm,tcp: unknown backend \"tcp\"");
-    refused("bench step --backend tcp --nproc 2", "--backend tcp: unknown backend \"tcp\"");
+    refused("bench all-reduce --backend shm,udp", "--backend shm,udp: unknown backend \"udp\"");
+    refused("bench step --backend udp --nproc 2", "--backend udp: unknown backend \"udp\"");
     refused("bench step --private", "--private applies to all-reduce only");
 }
 
@@ -381,7 +381,7 @@ YK_TEST(contradictions_get_one_line)
 {
     refused("train --resume a.pth --checkpoint b.pth", "give one of them");
     refused("train --resume auto", "name it with --output");
-    refused("train --data synthetic --nproc 2 --backend tcp", "--backend tcp: unknown backend");
+    refused("train --data synthetic --nproc 2 --backend udp", "--backend udp: unknown backend");
     refused("train --optimizer adam --momentum 0.9", "--momentum applies to --optimizer sgd");
     refused("train --batch-size 3 --nproc 4", "less than one image for each of 4 ranks");
     refused("train --batch-size 127 --nproc 2", "126 or 128 can");

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "comm/engine/engine.h"
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "comm/engine/small.h"
 #include "tensor/bf16.h"
 #include "tensor/f16.h"
@@ -153,7 +153,7 @@ static yk_status exchange(yki_engine_base *engine, yk_backend_call *call, size_t
 }
 
 /* What is large. */
-static yk_status all_reduce(yki_engine_base *engine, yk_backend_call *call)
+static yk_status sum(yki_engine_base *engine, yk_backend_call *call)
 {
     script *s = (script *)engine;
     assert_false(is_caller(s));
@@ -168,10 +168,15 @@ static yk_status all_reduce(yki_engine_base *engine, yk_backend_call *call)
         fill(theirs, dtype, r, call->what.count);
         if (yki_engine_divides_before(dtype, op))
             yki_engine_divide(theirs, call->what.count, dtype, RANKS);
-        yki_engine_reduce(dtype, op)(call->out, call->out, theirs, call->what.count);
+        yki_engine_operator_of(dtype, op)(call->out, call->out, theirs, call->what.count);
     }
     s->moved++;
     return YK_OK;
+}
+
+static yk_status all_reduce(yki_engine_base *engine, yk_backend_call *call)
+{
+    return yki_engine_reduce(engine, call, sum);
 }
 
 static const yki_engine_calls calls = {.exchange = exchange,

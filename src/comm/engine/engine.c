@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/engine/reduce.h"
+#include "comm/engine/operators.h"
 #include "comm/engine/small.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -22,9 +22,10 @@ yk_status yki_engine_init(yki_engine_base *engine, const yk_backend_site *site,
     if (small > 0)
         engine->stride = (sizeof(yk_descriptor) + small + line - 1) / line * line;
     engine->all = calloc(ranks, sizeof *engine->all);
+    engine->contributions = calloc(ranks, sizeof *engine->contributions);
     for (int i = 0; i < 2; i++)
         engine->messages[i] = calloc(ranks, engine->stride);
-    if (engine->all && engine->messages[0] && engine->messages[1])
+    if (engine->all && engine->contributions && engine->messages[0] && engine->messages[1])
         return YK_OK;
     yki_engine_fini(engine);
     return yk_set_error(YK_ERROR_OUT_OF_MEMORY, "no memory for the messages of %d ranks",
@@ -34,9 +35,11 @@ yk_status yki_engine_init(yki_engine_base *engine, const yk_backend_site *site,
 void yki_engine_fini(yki_engine_base *engine)
 {
     free(engine->all);
+    free(engine->contributions);
     free(engine->messages[0]);
     free(engine->messages[1]);
     engine->all = NULL;
+    engine->contributions = NULL;
     engine->messages[0] = engine->messages[1] = NULL;
 }
 
@@ -103,14 +106,14 @@ static yk_status exchange(yki_engine_base *engine, yk_backend_call *call)
     return status == YK_OK ? compare(engine, call) : status;
 }
 
-/* By the engine's all_reduce or reduce. */
-static yk_status reduce(yki_engine_base *engine, yk_backend_call *call, yki_engine_function *move)
+yk_status yki_engine_reduce(yki_engine_base *engine, yk_backend_call *call,
+                            yki_engine_function *sum)
 {
     yk_dtype dtype = (yk_dtype)call->what.dtype;
     yk_reduce_op op = (yk_reduce_op)call->what.reduce;
     if (yki_engine_divides_before(dtype, op))
         yki_engine_divide(call->out, call->what.count, dtype, engine->ranks);
-    yk_status status = move(engine, call);
+    yk_status status = sum(engine, call);
     if (status == YK_OK && yki_engine_divides_after(dtype, op) &&
         yki_engine_gets_result(engine, &call->what))
         yki_engine_divide(call->out, call->what.count, dtype, engine->ranks);
@@ -122,9 +125,9 @@ static yk_status run_large(yki_engine_base *engine, yk_backend_call *call)
     const yki_engine_calls *calls = engine->calls;
     switch (call->what.operation) {
     case YK_OPERATION_ALL_REDUCE:
-        return reduce(engine, call, calls->all_reduce);
+        return calls->all_reduce(engine, call);
     case YK_OPERATION_REDUCE:
-        return reduce(engine, call, calls->reduce);
+        return calls->reduce(engine, call);
     case YK_OPERATION_BROADCAST:
         return calls->broadcast(engine, call);
     case YK_OPERATION_ALL_GATHER:

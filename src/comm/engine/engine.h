@@ -25,7 +25,7 @@ extern "C" {
 typedef struct yki_engine_base yki_engine_base;
 typedef yk_status yki_engine_function(yki_engine_base *engine, yk_backend_call *call);
 
-/* A collective has a count of at least 1. Averages of all_reduce and reduce are sums here. */
+/* A collective has a count of at least 1. */
 typedef struct yki_engine_calls {
     /*
      * Sends `bytes` bytes of yki_engine_message(engine, rank) to every other rank and receives
@@ -50,12 +50,13 @@ struct yki_engine_base {
     const yk_backend_site *site;
     int rank, ranks;
     yk_backend_thread *thread;
-    bool abandoned;     /* a cancelled call may still run */
-    size_t small;       /* bytes that a rank contributes to a small call, at most */
-    size_t stride;      /* of the messages */
-    char *messages[2];  /* [ranks] each, used in turn */
-    uint64_t exchanges; /* their number; an exchange uses messages[exchanges & 1] */
-    yk_descriptor *all; /* [ranks] */
+    bool abandoned;             /* a cancelled call may still run */
+    size_t small;               /* bytes that a rank contributes to a small call, at most */
+    size_t stride;              /* of the messages */
+    char *messages[2];          /* [ranks] each, used in turn */
+    uint64_t exchanges;         /* their number; an exchange uses messages[exchanges & 1] */
+    yk_descriptor *all;         /* [ranks] */
+    const void **contributions; /* [ranks], to a small call */
     /* A call whose exchange the caller drives: its work is &direct. */
     yk_backend_call *direct;
     yk_backend_work *rest; /* on the thread, once the exchange is over; NULL before */
@@ -84,6 +85,10 @@ void *yki_engine_message(const yki_engine_base *engine, int rank);
 
 /* Whether this rank gets the result of an all-reduce or a reduce. */
 bool yki_engine_gets_result(const yki_engine_base *engine, const yk_descriptor *what);
+
+/* An all-reduce or a reduce of an engine that has no averages: `sum` gets them as sums. */
+yk_status yki_engine_reduce(yki_engine_base *engine, yk_backend_call *call,
+                            yki_engine_function *sum);
 
 /* Carries out one call: the run function of the engine's thread. */
 yk_status yki_engine_run(void *engine, yk_backend_call *call);

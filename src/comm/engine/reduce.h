@@ -1,37 +1,15 @@
-/*
- * What a reduction does to elements, for engines that take it as a function. bf16 and f16 are added
- * in f32 and rounded to nearest even after each addition; integer sums and products wrap around;
- * min and max are NaN where either operand is.
- */
+/* Elementwise reductions of the buffers of several ranks, in rank order. */
 #ifndef YKI_ENGINE_REDUCE_H
 #define YKI_ENGINE_REDUCE_H
 
-#include <stddef.h>
-
 #include <yoke/group.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* out = a op b, n elements; out may be a or b. */
-typedef void (*yki_engine_reduce_function)(void *out, const void *a, const void *b, size_t n);
-
-/* YK_REDUCE_AVG gives the sum. NULL for a dtype that has no arithmetic. */
-yki_engine_reduce_function yki_engine_reduce(yk_dtype dtype, yk_reduce_op op);
-
-/* data = data / ranks, n elements; integers truncate. */
-void yki_engine_divide(void *data, size_t n, yk_dtype dtype, int ranks);
-
 /*
- * An average is a sum that is divided afterwards; the sum of f16 could overflow, so there each rank
- * divides its share before.
+ * from[0] op from[1] op ... op from[world - 1] (divided by world for YK_REDUCE_AVG), count
+ * elements, to each of to[0 .. copies - 1]. A `to` may be one of the `from`, but not overlap one
+ * otherwise.
  */
-bool yki_engine_divides_before(yk_dtype dtype, yk_reduce_op op);
-bool yki_engine_divides_after(yk_dtype dtype, yk_reduce_op op);
-
-#ifdef __cplusplus
-}
-#endif
+void yki_reduce_ranks(void *const *to, int copies, const void *const *from, int world, size_t count,
+                      yk_dtype dtype, yk_reduce_op op);
 
 #endif

@@ -36,16 +36,10 @@ static char *carried(const yki_engine_base *engine, int rank)
 
 static void reduce(const yki_engine_base *engine, yk_backend_call *call)
 {
-    yk_dtype dtype = (yk_dtype)call->what.dtype;
-    yk_reduce_op op = (yk_reduce_op)call->what.reduce;
-    yki_engine_reduce_function combine = yki_engine_reduce(dtype, op);
-    size_t count = call->what.count;
-    for (int r = 0; r < engine->ranks && yki_engine_divides_before(dtype, op); r++)
-        yki_engine_divide(carried(engine, r), count, dtype, engine->ranks);
-    for (int r = 1; r < engine->ranks; r++)
-        combine(call->out, r == 1 ? carried(engine, 0) : call->out, carried(engine, r), count);
-    if (yki_engine_divides_after(dtype, op))
-        yki_engine_divide(call->out, count, dtype, engine->ranks);
+    for (int r = 0; r < engine->ranks; r++)
+        engine->contributions[r] = carried(engine, r);
+    yki_reduce_ranks(&call->out, 1, engine->contributions, engine->ranks, call->what.count,
+                     (yk_dtype)call->what.dtype, (yk_reduce_op)call->what.reduce);
 }
 
 void yki_engine_finish_small(const yki_engine_base *engine, yk_backend_call *call)

@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "comm/shm/reduce_kernels.h"
+#include "comm/engine/reduce.h"
 #include "comm/shm/shm.h"
 
 enum { COPIED = 512 }; /* bytes of a shared buffer that still go through small[] */
@@ -64,8 +64,8 @@ static void reduce_own_slice(shm_backend *shm, const yk_descriptor *what, size_t
         shm->from[r] = shm->to[r];
     }
     int copies = keep_targets(shm, what);
-    yki_shm_reduce(shm->to, copies, shm->from, shm->world, end - start, (yk_dtype)what->dtype,
-                   (yk_reduce_op)what->reduce);
+    yki_reduce_ranks(shm->to, copies, shm->from, shm->world, end - start, (yk_dtype)what->dtype,
+                     (yk_reduce_op)what->reduce);
 }
 
 /* Where this rank gets the result. */
@@ -73,8 +73,8 @@ static void reduce_whole(shm_backend *shm, const yk_descriptor *what, void *out,
 {
     if (!gets_result(what, shm->rank))
         return;
-    yki_shm_reduce(&out, 1, shm->from, shm->world, count, (yk_dtype)what->dtype,
-                   (yk_reduce_op)what->reduce);
+    yki_reduce_ranks(&out, 1, shm->from, shm->world, count, (yk_dtype)what->dtype,
+                     (yk_reduce_op)what->reduce);
 }
 
 /* Copies the slices of the other ranks. */

@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "comm/shm/reduce_kernels.h"
+#include "comm/engine/reduce.h"
 #include "comm/shm/shm.h"
 
 static bool has_pieces(const yk_descriptor *what)
@@ -69,8 +69,8 @@ static void pull(shm_backend *shm, const yk_backend_call *call, size_t offset, s
     default: /* reduce-scatter */
         for (int r = 0; r < shm->world; r++)
             shm->from[r] = from[r] + piece;
-        yki_shm_reduce(&to, 1, shm->from, shm->world, n, (yk_dtype)what->dtype,
-                       (yk_reduce_op)what->reduce);
+        yki_reduce_ranks(&to, 1, shm->from, shm->world, n, (yk_dtype)what->dtype,
+                         (yk_reduce_op)what->reduce);
     }
 }
 

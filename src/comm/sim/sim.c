@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "comm/call.h"
-#include "comm/shm/reduce_kernels.h"
+#include "comm/engine/reduce.h"
 #include "device/sim_link.h"
 
 typedef struct sim_backend {
@@ -63,7 +63,7 @@ static yk_status sim_open(yk_backend **backend, const yk_backend_site *site)
     if (!sim)
         return yki_error_memory(sizeof *sim, "the sim backend");
     sim->base.ops = &yki_backend_sim;
-    yk_status status = yki_sim_link_create(&sim->link, site->rank, site->ranks, yki_shm_reduce);
+    yk_status status = yki_sim_link_create(&sim->link, site->rank, site->ranks, yki_reduce_ranks);
     if (status == YK_OK)
         status = attach_all(sim, site);
     if (status != YK_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "comm/engine/reduce.h"
 #include "comm/tcp/transfer.h"
 
 /* Pieces of all ranks, which are added while they are in the second-level cache. */
@@ -24,8 +25,7 @@ typedef struct reduction {
     size_t count;      /* of elements in all parts */
     size_t width;
     yk_dtype dtype;
-    yki_engine_reduce_function op;
-    bool divides;   /* what is received, before it is added */
+    yk_reduce_op op;
     size_t part;    /* bytes of this rank's part, */
     size_t reduced; /* those that have been reduced, */
     size_t room;    /* and those that a piece may have */
@@ -83,22 +83,16 @@ static bool has_piece(const reduction *r)
     return true;
 }
 
-/* In the order of ranks. Until this rank's own data is added, the sum is in rank 0's piece. */
 static void reduce_piece(reduction *r)
 {
     const tcp_links *links = r->base.links;
-    size_t count = piece_of(r) / r->width;
-    char *mine = r->own + r->reduced, *sum = links->rank == 0 ? mine : links->pieces;
-    for (int rank = 0; rank < links->ranks; rank++) {
-        char *next = rank == links->rank ? mine : links->pieces + (size_t)rank * r->room;
-        char *to = rank < links->rank ? sum : mine;
-        if (r->divides && rank != links->rank)
-            yki_engine_divide(next, count, r->dtype, links->ranks);
-        if (rank > 0)
-            r->op(to, sum, next, count);
-        sum = to;
-    }
-    r->reduced += count * r->width;
+    size_t bytes = piece_of(r);
+    void *mine = r->own + r->reduced;
+    for (int rank = 0; rank < links->ranks; rank++)
+        links->sources[rank] = links->pieces + (size_t)rank * r->room;
+    links->sources[links->rank] = mine;
+    yki_reduce_ranks(&mine, 1, links->sources, links->ranks, bytes / r->width, r->dtype, r->op);
+    r->reduced += bytes;
 }
 
 static yk_status receive(tcp_transfer *transfer, int other, const tcp_connection *from)
@@ -155,11 +149,8 @@ static void init(reduction *r, tcp_links *links, int root, size_t count, yk_dtyp
                  yk_reduce_op op)
 {
     static const tcp_transfer_ops ops = {incoming, outgoing, receive, send, is_over};
-    *r = (reduction){.root = root,
-                     .count = count,
-                     .width = yk_dtype_size(dtype),
-                     .dtype = dtype,
-                     .op = yki_engine_reduce(dtype, op)};
+    *r = (reduction){
+        .root = root, .count = count, .width = yk_dtype_size(dtype), .dtype = dtype, .op = op};
     yki_tcp_transfer_init(&r->base, &ops, links);
     r->part = part_of(r, links->rank);
 }
@@ -174,7 +165,6 @@ yk_status yki_tcp_reduce(tcp_links *links, int root, void *data, size_t count, y
     return run(&r);
 }
 
-/* f16 is divided before it is added (yki_engine_divides_before). */
 yk_status yki_tcp_reduce_scatter(tcp_links *links, void *out, const void *in, size_t count,
                                  yk_dtype dtype, yk_reduce_op op)
 {
@@ -182,12 +172,6 @@ yk_status yki_tcp_reduce_scatter(tcp_links *links, void *out, const void *in, si
     init(&r, links, OWNER_ALONE, count * (size_t)links->ranks, dtype, op);
     r.data = in;
     r.own = out;
-    r.divides = yki_engine_divides_before(dtype, op);
     memmove(out, r.data + start_of(&r, links->rank), r.part);
-    if (r.divides)
-        yki_engine_divide(out, count, dtype, links->ranks);
-    YK_TRY(run(&r));
-    if (yki_engine_divides_after(dtype, op))
-        yki_engine_divide(out, count, dtype, links->ranks);
-    return YK_OK;
+    return run(&r);
 }

@@ -335,11 +335,11 @@ static void cancel(yk_backend *backend, yk_backend_work *work)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Sums in 16 bits are rounded after each addition, so they have not the bits of other backends. */
 const yk_backend_ops yki_backend_tcp = {
     .version = YK_BACKEND_VERSION,
     .size = sizeof(yk_backend_ops),
     .name = "tcp",
+    .capabilities = YK_BACKEND_RANK_ORDER,
     .max_works = 4,
     .open = open_backend,
     .close = close_backend,

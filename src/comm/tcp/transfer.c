@@ -21,14 +21,15 @@ yk_status yki_tcp_links_create(tcp_links *links, int rank, int ranks)
                          .connections = yki_calloc(n, sizeof *links->connections),
                          .progress = yki_calloc(n, sizeof *links->progress),
                          .heads = yki_calloc(n, sizeof *links->heads),
+                         .sources = yki_calloc(n, sizeof *links->sources),
                          .copies = yki_calloc(n, sizeof *links->copies),
                          .peers = yki_calloc(n, sizeof *links->peers),
                          .entries = yki_calloc(n, sizeof *links->entries),
                          .waited = yki_calloc(n, sizeof *links->waited)};
     for (int r = 0; links->connections && r < ranks; r++)
         links->connections[r].socket = -1;
-    if (links->connections && links->progress && links->heads && links->copies && links->peers &&
-        links->entries && links->waited)
+    if (links->connections && links->progress && links->heads && links->sources && links->copies &&
+        links->peers && links->entries && links->waited)
         return YK_OK;
     yki_tcp_links_destroy(links);
     return yki_error_memory(n * sizeof(tcp_peer), "the connections with other ranks");
@@ -43,6 +44,7 @@ void yki_tcp_links_destroy(tcp_links *links)
     free(links->connections);
     free(links->progress);
     free(links->heads);
+    free(links->sources);
     free(links->copies);
     free(links->peers);
     free(links->pieces);

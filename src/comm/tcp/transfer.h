@@ -10,7 +10,6 @@
 
 #include <poll.h>
 
-#include "comm/engine/reduce.h"
 #include "comm/tcp/connection.h"
 
 /* How far a transfer has come with another rank, in bytes. */
@@ -34,6 +33,7 @@ typedef struct tcp_links {
     struct tcp_peer *peers;      /* [ranks], of messages */
     char *pieces;                /* [piece_bytes], of reductions */
     size_t piece_bytes;
+    const void **sources;   /* [ranks], of a reduction */
     struct pollfd *entries; /* [ranks] of a wait, and ... */
     int *waited;            /* ... their ranks */
 } tcp_links;
@@ -110,10 +110,10 @@ yk_status yki_tcp_broadcast(tcp_links *links, int root, char *data, size_t bytes
 /* ---- reduction.c ----------------------------------------------------------------------------- */
 
 /*
- * Both add in the order of ranks. The first reduces `count` elements of each rank's data in place,
- * for `root` or, where that is negative, for all ranks. The second has `count` elements for each
- * rank in `in`, and leaves those of this rank in `out`, which may be this rank's part of `in`.
- * Averages are divided by yki_tcp_reduce_scatter alone.
+ * Both add in the order of ranks (comm/engine/reduce.h). The first reduces `count` elements of each
+ * rank's data in place, for `root` or, where that is negative, for all ranks. The second has
+ * `count` elements for each rank in `in`, and leaves those of this rank in `out`, which may be this
+ * rank's part of `in`.
  */
 yk_status yki_tcp_reduce(tcp_links *links, int root, void *data, size_t count, yk_dtype dtype,
                          yk_reduce_op op);
