@@ -1,19 +1,17 @@
 /*
- * The gloo backend: collectives over TCP. This folder has the only C++ of yoke; no exception leaves
- * this file.
+ * The gloo backend: collectives over TCP, by libgloo. This folder has the only C++ of yoke; no
+ * exception leaves this file.
  *
- * Every rank is connected with every other twice (mesh.h): by links, on which descriptors are
- * exchanged, and data is gathered and reduced (links.h), and by gloo. Of what gloo lacks,
- * reduce_scatter, send and recv are built from its messages. comm/engine/engine.h says how a call
- * proceeds.
+ * Every rank is connected with every other (mesh.h). comm/engine/engine.h says how a call proceeds.
+ * What gloo lacks is built from its messages: the exchange of descriptors, reduce_scatter, send and
+ * recv.
  *
  * The group decides how long to wait, so gloo itself waits nearly forever. A cancelled call is
- * ended by shutting down the sockets, which makes gloo and the links throw; then nothing touches
- * the buffers any more.
+ * ended by resetting the connections, which makes gloo throw; then nothing touches the buffers any
+ * more.
  */
+#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <future>
@@ -25,9 +23,12 @@
 #include <utility>
 #include <vector>
 
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
+#include <gloo/reduce.h>
 #include <gloo/scatter.h>
 #include <gloo/types.h>
 
@@ -42,20 +43,20 @@ namespace
 
 using gloo::transport::UnboundBuffer;
 using yoke::forever;
-using yoke::Links;
 using yoke::Mesh;
 using BufferPointer = std::unique_ptr<UnboundBuffer>;
 
 constexpr double cancelled_call_s = 1; // within which a cancelled call ends
 constexpr int look_ms = 20;            // between two looks at the other ranks
-// What a rank receives in a small call, at most. Measured between two hosts: with 2 ranks and with
-// 4, small calls are faster than gloo's collectives up to 1 MiB, but their buffers cost memory.
-constexpr size_t small_bytes = 512 * 1024;
+// What a rank receives in a small call, at most. Measured over loopback: sums of 1 MiB of 2 ranks
+// take 1.1 ms so, and 4 ms by gloo's ring. The buffers of larger ones would cost memory.
+constexpr size_t small_bytes = 1024 * 1024;
 constexpr size_t scatter_piece = 256 * 1024; // bytes for each rank, in reduce_scatter
-constexpr size_t most_ahead = 64;            // messages that are announced before one is compared
+constexpr size_t most_ahead = 512;           // messages that are announced before one is compared
 
 // Slots of our own messages; gloo's collectives have the prefixes 1 to 8.
-constexpr uint8_t scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23, wanted_slot = 0x24;
+constexpr uint8_t message_slot = 0x20, scatter_slot = 0x21, data_slot = 0x22, sent_slot = 0x23,
+                  wanted_slot = 0x24;
 
 // An error of this call with its line already set.
 struct Refused {
@@ -69,7 +70,7 @@ void check(yk_status status)
 }
 
 // gloo begins its messages with "[FILE:LINE] ".
-yk_status yki_engine_failed(const char *what)
+yk_status engine_failed(const char *what)
 {
     const char *end = what[0] == '[' ? std::strstr(what, "] ") : nullptr;
     return yk_set_error(YK_ERROR_NETWORK, "gloo: %s", end ? end + 2 : what);
@@ -84,9 +85,9 @@ template <typename Body> yk_status guarded(Body body) noexcept
     } catch (const Refused &refused) {
         return refused.status;
     } catch (const std::exception &error) {
-        return yki_engine_failed(error.what());
+        return engine_failed(error.what());
     } catch (...) {
-        return yki_engine_failed("unknown failure");
+        return engine_failed("unknown failure");
     }
 }
 
@@ -105,47 +106,111 @@ gloo::Slot slot(uint8_t prefix, uint64_t number)
 struct Engine {
     yki_engine_base common = {}; // first
     std::shared_ptr<Mesh> mesh;
+    std::vector<BufferPointer> messages[2]; // [ranks] each: those of common
 
     ~Engine()
     {
+        for (auto &buffers : messages)
+            buffers.clear();
         yki_engine_fini(&common);
     }
 };
 
-Engine *yki_engine_of(yk_backend *backend)
+Engine *engine_of(void *base)
 {
-    return reinterpret_cast<Engine *>(backend);
+    return static_cast<Engine *>(base);
 }
 
-template <typename Options> void set_common(Options &options, const yk_backend_call *call)
+// ---- the exchange of messages -------------------------------------------------------------------
+
+// Receives are posted two exchanges ahead: a message then needs no answer first, so that an
+// exchange takes one way and not three. A rank that has left the group cannot be told that its next
+// message is expected; whether that matters is known only when it is waited for.
+void expect(Engine *engine, uint64_t number, int other)
 {
-    options.setTag(static_cast<uint32_t>(call->sequence));
-    options.setTimeout(forever);
+    try {
+        engine->messages[number & 1][other]->recv(other, slot(message_slot, number));
+    } catch (const std::exception &) {
+    }
 }
 
-// To the root alone, or to all ranks where it is negative.
-void reduce_to(int root, Engine *engine, yk_backend_call *call)
+void expect_first_messages(Engine *engine)
+{
+    const yki_engine_base &common = engine->common;
+    for (uint64_t i = 0; i < 2; i++) {
+        for (int r = 0; r < common.ranks; r++)
+            engine->messages[i].push_back(engine->mesh->createUnboundBuffer(
+                common.messages[i] + r * common.stride, common.stride));
+        for (int other : engine->mesh->others)
+            expect(engine, i, other);
+    }
+}
+
+// Each rank sends its message, of `bytes` bytes, to every other.
+void exchange_messages(Engine *engine, size_t bytes)
+{
+    const Mesh &mesh = *engine->mesh;
+    uint64_t number = engine->common.exchanges;
+    auto &buffers = engine->messages[number & 1];
+    for (int other : mesh.others)
+        buffers[mesh.rank]->send(other, slot(message_slot, number), 0, bytes);
+    for (int other : mesh.others) {
+        buffers[other]->waitRecv(forever);
+        expect(engine, number + 2, other); // which is sent after the exchange in between
+    }
+    for (size_t i = 0; i < mesh.others.size(); i++)
+        buffers[mesh.rank]->waitSend(forever);
+}
+
+// ---- collectives --------------------------------------------------------------------------------
+
+// The options of one of gloo's collectives.
+template <typename Options> struct OptionsOf : Options {
+    OptionsOf(Engine *engine, const yk_backend_call *call) : Options(engine->mesh)
+    {
+        this->setTag(static_cast<uint32_t>(call->sequence));
+        this->setTimeout(forever);
+    }
+};
+
+// gloo's options are templates over the type of an element, of which only the size matters.
+template <typename Options> void set_reduction(Options &options, const yk_backend_call *call)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
-    auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    engine->mesh->links.reduce(root, static_cast<char *>(call->out), call->what.count,
-                               yk_dtype_size(dtype), yki_engine_operator_of(dtype, op));
+    size_t width = yk_dtype_size(dtype), count = call->what.count;
+    if (width == 2)
+        options.setOutput(static_cast<uint16_t *>(call->out), count);
+    else if (width == 4)
+        options.setOutput(static_cast<uint32_t *>(call->out), count);
+    else
+        options.setOutput(static_cast<uint64_t *>(call->out), count);
+    options.setReduceFunction(
+        yki_engine_operator_of(dtype, static_cast<yk_reduce_op>(call->what.reduce)));
 }
 
+// Measured over loopback and veth: with two ranks the ring is fastest at every size, with more of
+// them bcube, whose steps grow with the logarithm of their number.
 void all_reduce(Engine *engine, yk_backend_call *call)
 {
-    reduce_to(-1, engine, call);
+    using Algorithm = gloo::AllreduceOptions::Algorithm;
+    OptionsOf<gloo::AllreduceOptions> options(engine, call);
+    set_reduction(options, call);
+    options.setAlgorithm(engine->mesh->size == 2 ? Algorithm::RING : Algorithm::BCUBE);
+    gloo::allreduce(options);
 }
 
+// gloo adds up parts on every rank, in the place of the data.
 void reduce(Engine *engine, yk_backend_call *call)
 {
-    reduce_to(call->what.root, engine, call);
+    OptionsOf<gloo::ReduceOptions> options(engine, call);
+    set_reduction(options, call);
+    options.setRoot(call->what.root);
+    gloo::reduce(options);
 }
 
 void broadcast(Engine *engine, yk_backend_call *call)
 {
-    gloo::BroadcastOptions options(engine->mesh);
-    set_common(options, call);
+    OptionsOf<gloo::BroadcastOptions> options(engine, call);
     options.setRoot(call->what.root);
     options.setOutput(static_cast<char *>(call->out), bytes_of(call->what));
     gloo::broadcast(options);
@@ -159,17 +224,16 @@ char *input_of(const yk_backend_call *call)
 void all_gather(Engine *engine, yk_backend_call *call)
 {
     size_t bytes = bytes_of(call->what);
-    char *all = static_cast<char *>(call->out), *mine = all + engine->mesh->rank * bytes;
-    if (call->in != mine)
-        std::memcpy(mine, call->in, bytes);
-    engine->mesh->links.all_gather(all, bytes);
+    OptionsOf<gloo::AllgatherOptions> options(engine, call);
+    options.setInput(input_of(call), bytes);
+    options.setOutput(static_cast<char *>(call->out), bytes * engine->mesh->size);
+    gloo::allgather(options);
 }
 
 void gather(Engine *engine, yk_backend_call *call)
 {
     size_t bytes = bytes_of(call->what);
-    gloo::GatherOptions options(engine->mesh);
-    set_common(options, call);
+    OptionsOf<gloo::GatherOptions> options(engine, call);
     options.setRoot(call->what.root);
     options.setInput(input_of(call), bytes);
     if (engine->mesh->rank == call->what.root)
@@ -180,8 +244,7 @@ void gather(Engine *engine, yk_backend_call *call)
 void scatter(Engine *engine, yk_backend_call *call)
 {
     size_t bytes = bytes_of(call->what);
-    gloo::ScatterOptions options(engine->mesh);
-    set_common(options, call);
+    OptionsOf<gloo::ScatterOptions> options(engine, call);
     options.setRoot(call->what.root);
     if (engine->mesh->rank == call->what.root) {
         std::vector<char *> inputs(static_cast<size_t>(engine->mesh->size));
@@ -196,59 +259,56 @@ void scatter(Engine *engine, yk_backend_call *call)
 void all_to_all(Engine *engine, yk_backend_call *call)
 {
     size_t bytes = bytes_of(call->what) * engine->mesh->size;
-    gloo::AlltoallOptions options(engine->mesh);
-    set_common(options, call);
+    OptionsOf<gloo::AlltoallOptions> options(engine, call);
     options.setInput(input_of(call), bytes);
     options.setOutput(static_cast<char *>(call->out), bytes);
     gloo::alltoall(options);
 }
 
 // Sends each rank its piece, and receives this rank's piece of all others.
-void trade_pieces(Engine *engine, yk_backend_call *call, UnboundBuffer &in, UnboundBuffer &scratch,
-                  size_t start, size_t bytes)
+void trade_pieces(const Mesh &mesh, const yk_backend_call *call, UnboundBuffer &in,
+                  UnboundBuffer &pieces, size_t start, size_t bytes)
 {
-    auto &mesh = *engine->mesh;
     auto place = slot(scatter_slot, call->sequence);
-    for (int other = 0; other < mesh.size; other++)
-        if (other != mesh.rank)
-            scratch.recv(other, place, other * scatter_piece, bytes);
-    for (int other = 0; other < mesh.size; other++)
-        if (other != mesh.rank)
-            in.send(other, place, other * bytes_of(call->what) + start, bytes);
-    for (int i = 1; i < mesh.size; i++)
-        scratch.waitRecv(forever);
-    for (int i = 1; i < mesh.size; i++)
+    for (int other : mesh.others)
+        pieces.recv(other, place, other * scatter_piece, bytes);
+    for (int other : mesh.others)
+        in.send(other, place, other * bytes_of(call->what) + start, bytes);
+    for (size_t i = 0; i < mesh.others.size(); i++)
+        pieces.waitRecv(forever);
+    for (size_t i = 0; i < mesh.others.size(); i++)
         in.waitSend(forever);
 }
 
-// Every rank sends each other its part, and adds those that it receives in the order of ranks.
-void reduce_scatter(Engine *engine, yk_backend_call *call)
+// Adds the pieces of all ranks in their order, in the place of the first.
+void add_pieces(const yk_backend_call *call, char *pieces, int ranks, size_t bytes)
 {
     auto dtype = static_cast<yk_dtype>(call->what.dtype);
     auto op = static_cast<yk_reduce_op>(call->what.reduce);
-    auto reduce = yki_engine_operator_of(dtype, op);
-    auto &mesh = *engine->mesh;
-    size_t width = yk_dtype_size(dtype), total = bytes_of(call->what);
-    std::vector<char> scratch(mesh.size * scatter_piece);
+    size_t count = bytes / yk_dtype_size(dtype);
+    for (int r = 0; r < ranks && yki_engine_divides_before(dtype, op); r++)
+        yki_engine_divide(pieces + r * scatter_piece, count, dtype, ranks);
+    for (int r = 1; r < ranks; r++)
+        yki_engine_operator_of(dtype, op)(pieces, pieces, pieces + r * scatter_piece, count);
+    if (yki_engine_divides_after(dtype, op))
+        yki_engine_divide(pieces, count, dtype, ranks);
+}
+
+// Every rank sends each other its part, and adds those that it receives.
+void reduce_scatter(Engine *engine, yk_backend_call *call)
+{
+    Mesh &mesh = *engine->mesh;
+    size_t total = bytes_of(call->what);
+    std::vector<char> pieces(mesh.size * scatter_piece);
     auto in = mesh.createUnboundBuffer(input_of(call), total * mesh.size);
-    auto received = mesh.createUnboundBuffer(scratch.data(), scratch.size());
-    bool before = yki_engine_divides_before(dtype, op), after = yki_engine_divides_after(dtype, op);
+    auto received = mesh.createUnboundBuffer(pieces.data(), pieces.size());
     for (size_t start = 0, bytes; start < total; start += bytes) {
         bytes = std::min(scatter_piece, total - start);
-        std::memcpy(&scratch[mesh.rank * scatter_piece], input_of(call) + mesh.rank * total + start,
+        std::memcpy(&pieces[mesh.rank * scatter_piece], input_of(call) + mesh.rank * total + start,
                     bytes);
-        trade_pieces(engine, call, *in, *received, start, bytes);
-        char *out = static_cast<char *>(call->out) + start;
-        for (int r = 0; r < mesh.size; r++) {
-            char *piece = &scratch[r * scatter_piece];
-            if (before)
-                yki_engine_divide(piece, bytes / width, dtype, mesh.size);
-            if (r > 0)
-                reduce(scratch.data(), scratch.data(), piece, bytes / width);
-        }
-        if (after)
-            yki_engine_divide(scratch.data(), bytes / width, dtype, mesh.size);
-        std::memcpy(out, scratch.data(), bytes);
+        trade_pieces(mesh, call, *in, *received, start, bytes);
+        add_pieces(call, pieces.data(), mesh.size, bytes);
+        std::memcpy(static_cast<char *>(call->out) + start, pieces.data(), bytes);
     }
 }
 
@@ -262,18 +322,18 @@ bool is_sent(const yk_backend_message &message)
 // A message that is under way.
 struct Transfer {
     const yk_backend_message *message = nullptr;
-    yk_descriptor mine = {}, theirs = {};
+    yk_descriptor theirs = {};
     BufferPointer tell, hear, data;
 };
 
 // Tells the other rank what this one calls.
-void announce(Mesh &mesh, Transfer &transfer, const yk_backend_message &message)
+void announce(Mesh &mesh, Transfer &transfer)
 {
+    const yk_backend_message &message = *transfer.message;
     bool sends = is_sent(message);
     int other = message.what.root;
-    transfer.message = &message;
-    transfer.mine = message.what;
-    transfer.tell = mesh.createUnboundBuffer(&transfer.mine, sizeof transfer.mine);
+    auto *mine = const_cast<yk_descriptor *>(&message.what);
+    transfer.tell = mesh.createUnboundBuffer(mine, sizeof *mine);
     transfer.hear = mesh.createUnboundBuffer(&transfer.theirs, sizeof transfer.theirs);
     transfer.hear->recv(other, slot(sends ? wanted_slot : sent_slot, message.sequence));
     transfer.tell->send(other, slot(sends ? sent_slot : wanted_slot, message.sequence));
@@ -282,8 +342,8 @@ void announce(Mesh &mesh, Transfer &transfer, const yk_backend_message &message)
 // Whether what the two ranks call of a message matches; otherwise call->mismatch is set.
 bool compare(const Mesh &mesh, yk_backend_call *call, Transfer &transfer)
 {
-    int other = transfer.message->what.root;
-    const yk_descriptor *mine = &transfer.mine, *theirs = &transfer.theirs;
+    const yk_descriptor *mine = &transfer.message->what, *theirs = &transfer.theirs;
+    int other = mine->root;
     transfer.hear->waitRecv(forever);
     transfer.tell->waitSend(forever);
     return YK_OK == (is_sent(*transfer.message)
@@ -291,93 +351,91 @@ bool compare(const Mesh &mesh, yk_backend_call *call, Transfer &transfer)
                          : yk_backend_compare_messages(call, other, theirs, mesh.rank, mine));
 }
 
-BufferPointer begin_data(Mesh &mesh, const yk_backend_message &message)
+void begin_data(Mesh &mesh, Transfer &transfer)
 {
-    auto data = mesh.createUnboundBuffer(message.data, bytes_of(message.what));
+    const yk_backend_message &message = *transfer.message;
     auto place = slot(data_slot, message.sequence);
+    transfer.data = mesh.createUnboundBuffer(message.data, bytes_of(message.what));
     if (is_sent(message))
-        data->send(message.what.root, place);
+        transfer.data->send(message.what.root, place);
     else
-        data->recv(message.what.root, place);
-    return data;
+        transfer.data->recv(message.what.root, place);
 }
 
-void end_data(const yk_backend_message &message, UnboundBuffer &data)
+void end_data(Transfer &transfer)
 {
-    if (is_sent(message))
-        data.waitSend(forever);
+    if (is_sent(*transfer.message))
+        transfer.data->waitSend(forever);
     else
-        data.waitRecv(forever);
+        transfer.data->waitRecv(forever);
 }
 
-// The other ranks are known to do the same.
-void move_all(Mesh &mesh, const yk_backend_call *call)
-{
-    std::vector<BufferPointer> buffers;
-    for (size_t i = 0; i < call->message_count; i++)
-        buffers.push_back(begin_data(mesh, call->messages[i]));
-    for (size_t i = 0; i < call->message_count; i++)
-        end_data(call->messages[i], *buffers[i]);
-}
-
-// Messages from one rank to another, in their order.
+// Messages from one rank to another, in their order, or several of these.
 using Channel = std::vector<const yk_backend_message *>;
 
-// Both ranks tell each other what they call, then the data follows. Returns the first mismatch.
-// Several messages are on their way at once, because a wait for gloo's own thread is long: that
-// thread asks the kernel again and again while this one writes, and where they share a core, it
-// does so until the end of its time slice.
-yk_mismatch run_channel(Engine *engine, const Channel &channel)
+// Messages that are under way at the same time. Both ranks of each tell each other what they call,
+// unless it is known, then the data follows.
+void run_some(Mesh &mesh, yk_backend_call *call, const Channel &channel)
 {
-    Mesh &mesh = *engine->mesh;
-    yk_backend_call compared = {};
-    std::vector<Transfer> ring(2 * most_ahead);
-    for (size_t i = 0; i < channel.size() + most_ahead; i++) {
-        if (i < channel.size()) {
-            Transfer &next = ring[i % ring.size()];
-            if (next.data)
-                end_data(*next.message, *std::exchange(next.data, nullptr));
-            announce(mesh, next, *channel[i]);
-        }
-        if (i >= most_ahead) {
-            Transfer &announced = ring[(i - most_ahead) % ring.size()];
-            if (compare(mesh, &compared, announced) && announced.mine.count > 0)
-                announced.data = begin_data(mesh, *announced.message);
-        }
+    std::vector<Transfer> transfers(channel.size());
+    for (size_t i = 0; i < channel.size(); i++) {
+        transfers[i].message = channel[i];
+        if (!call->matched)
+            announce(mesh, transfers[i]);
     }
-    for (Transfer &last : ring)
-        if (last.data)
-            end_data(*last.message, *last.data);
-    return compared.mismatch;
+    for (Transfer &transfer : transfers)
+        if ((call->matched || compare(mesh, call, transfer)) && transfer.message->what.count > 0)
+            begin_data(mesh, transfer);
+    for (Transfer &transfer : transfers)
+        if (transfer.data)
+            end_data(transfer);
+}
+
+// Returns the first mismatch. Many messages are announced before the first is compared, because a
+// wait for gloo's own thread is long: that thread asks the kernel again and again while this one
+// writes, and where they share a core, it does so until the end of its time slice. But gloo
+// searches through all that are announced.
+yk_mismatch run_channel(Mesh &mesh, const Channel &channel)
+{
+    yk_backend_call call = {};
+    for (size_t start = 0; start < channel.size(); start += most_ahead) {
+        auto first = channel.begin() + start;
+        auto count = std::min(most_ahead, channel.size() - start);
+        run_some(mesh, &call, Channel(first, first + count));
+    }
+    return call.mismatch;
 }
 
 // Runs body; where it throws, all channels end.
-template <typename Body> auto or_interrupt(Engine *engine, Body body)
+template <typename Body> auto or_interrupt(Mesh &mesh, Body body)
 {
     try {
         return body();
     } catch (...) {
-        engine->mesh->interrupt();
+        mesh.interrupt();
         throw;
     }
 }
 
-// Each channel waits by itself. gloo cannot wait for any of several buffers, so each needs a
-// thread.
+// The messages from one rank to another wait by themselves. gloo cannot wait for any of several
+// buffers, so each such channel needs a thread.
 void run_messages(Engine *engine, yk_backend_call *call)
 {
-    if (call->matched)
-        return move_all(*engine->mesh, call);
+    Mesh &mesh = *engine->mesh;
+    Channel all;
     std::map<std::pair<int, bool>, Channel> channels;
     for (size_t i = 0; i < call->message_count; i++) {
         const yk_backend_message &message = call->messages[i];
+        all.push_back(&message);
         channels[{message.what.root, is_sent(message)}].push_back(&message);
     }
-    std::vector<std::future<yk_mismatch>> running; // whose destruction waits for the threads
-    auto pass = [=](const Channel &channel) {
-        return or_interrupt(engine, [&] { return run_channel(engine, channel); });
+    if (call->matched) // none waits for what another rank calls
+        return run_some(mesh, call, all);
+    auto pass = [&](const Channel &channel) {
+        return or_interrupt(mesh, [&] { return run_channel(mesh, channel); });
     };
-    or_interrupt(engine, [&] {
+    std::vector<std::future<yk_mismatch>> running; // whose destruction waits for the threads
+    or_interrupt(mesh, [&] {
         for (auto channel = std::next(channels.begin()); channel != channels.end(); channel++)
             running.push_back(std::async(std::launch::async, pass, channel->second));
     });
@@ -396,7 +454,7 @@ void run_messages(Engine *engine, yk_backend_call *call)
 template <void (*Body)(Engine *, yk_backend_call *)>
 yk_status run(yki_engine_base *common, yk_backend_call *call)
 {
-    return guarded([&] { Body(reinterpret_cast<Engine *>(common), call); });
+    return guarded([&] { Body(engine_of(common), call); });
 }
 
 yk_status average_all(yki_engine_base *engine, yk_backend_call *call)
@@ -409,60 +467,18 @@ yk_status average_to_root(yki_engine_base *engine, yk_backend_call *call)
     return yki_engine_reduce(engine, call, run<reduce>);
 }
 
-Links &links_of(yki_engine_base *common)
-{
-    return reinterpret_cast<Engine *>(common)->mesh->links;
-}
-
-char *messages_of(const yki_engine_base *common)
-{
-    return static_cast<char *>(yki_engine_message(common, 0));
-}
-
 yk_status exchange(yki_engine_base *common, yk_backend_call *, size_t bytes)
 {
-    return guarded([&] {
-        links_of(common).exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
-                                  bytes);
-    });
+    return guarded([&] { exchange_messages(engine_of(common), bytes); });
 }
 
-yk_status begin_exchange(yki_engine_base *common, size_t bytes)
-{
-    return guarded([&] {
-        links_of(common).begin_exchange(messages_of(common), common->stride, sizeof(yk_descriptor),
-                                        bytes);
-    });
-}
-
-yk_status test_exchange(yki_engine_base *common, double wait_s, bool *done)
-{
-    *done = true; // also where it fails
-    int wait_ms = static_cast<int>(std::ceil(1e3 * wait_s));
-    return guarded([&] { *done = links_of(common).test_exchange(wait_ms); });
-}
-
-const yki_engine_calls calls = {exchange,        begin_exchange,      test_exchange,
-                                average_all,     average_to_root,     run<broadcast>,
-                                run<all_gather>, run<reduce_scatter>, run<gather>,
-                                run<scatter>,    run<all_to_all>,     run<run_messages>};
+// The caller cannot drive an exchange, because gloo cannot be asked whether a message has come.
+const yki_engine_calls calls = {
+    exchange,        nullptr,        nullptr,         average_all,
+    average_to_root, run<broadcast>, run<all_gather>, run<reduce_scatter>,
+    run<gather>,     run<scatter>,   run<all_to_all>, run<run_messages>};
 
 // ---- opening ------------------------------------------------------------------------------------
-
-bool not_reached(const void *wait, int rank)
-{
-    return !static_cast<const Mesh *>(wait)->reached[rank];
-}
-
-bool not_linked(const void *wait, int rank)
-{
-    return !static_cast<const Mesh *>(wait)->links.has(rank);
-}
-
-bool any(const void *, int)
-{
-    return true;
-}
 
 // Throws where another rank that is missing is dead or late.
 void look(const Engine *engine, bool (*missing)(const void *mesh, int rank))
@@ -470,76 +486,73 @@ void look(const Engine *engine, bool (*missing)(const void *mesh, int rank))
     check(engine->common.site->look(engine->common.site->context, missing, engine->mesh.get()));
 }
 
-std::string key_of(const char *what, int rank)
+std::string key_of(const char *what, int from, int to)
 {
-    return what + std::to_string(rank);
+    return what + std::to_string(from) + "/" + std::to_string(to);
 }
 
-// Tells all ranks something, and waits for what each of them tells.
-template <typename Told>
-void tell_all(const Engine *engine, const char *what, const std::vector<char> &mine, Told told)
+void tell(const Engine *engine, const std::string &key, const std::vector<char> &value)
 {
     const yk_backend_site *site = engine->common.site;
-    std::vector<char> theirs(mine.size());
-    check(site->set(site->context, key_of(what, site->rank).c_str(), mine.data(), mine.size()));
-    for (int other = 0; other < site->ranks; other++)
-        if (other != site->rank) {
-            check(yki_engine_get(site, other, key_of(what, other).c_str(), theirs.data(),
-                                 theirs.size(), "gloo"));
-            told(other, theirs);
-        }
+    check(site->set(site->context, key.c_str(), value.data(), value.size()));
 }
 
-// Connects on a thread of its own, which is left behind where another rank dies or is late: gloo
-// cannot be interrupted before it is connected.
-void connect_by_gloo(Engine *engine)
+// Waits for what another rank tells.
+std::vector<char> hear(const Engine *engine, int other, const std::string &key, size_t bytes)
 {
-    std::promise<void> promise;
-    std::future<void> connected = promise.get_future();
-    std::thread thread(
-        [mesh = engine->mesh](std::promise<void> result) {
-            try {
-                mesh->connect();
-                result.set_value();
-            } catch (...) {
-                result.set_exception(std::current_exception());
-            }
-        },
-        std::move(promise));
-    thread.detach();
-    while (connected.wait_for(std::chrono::milliseconds(look_ms)) != std::future_status::ready)
-        look(engine, not_reached);
-    connected.get();
+    std::vector<char> value(bytes);
+    check(yki_engine_get(engine->common.site, other, key.c_str(), value.data(), bytes, "gloo"));
+    return value;
 }
 
-void connect_while_looking(Engine *engine)
+std::vector<Mesh::Address> exchange_addresses(const Engine *engine)
 {
-    Mesh &mesh = *engine->mesh;
-    connect_by_gloo(engine);
-    mesh.begin_links();
-    while (!mesh.links.open(look_ms))
-        look(engine, not_linked);
+    const Mesh &mesh = *engine->mesh;
+    std::vector<Mesh::Address> theirs(mesh.size);
+    for (int other : mesh.others)
+        tell(engine, key_of("gloo/", mesh.rank, other), mesh.own[other]);
+    for (int other : mesh.others)
+        theirs[other] =
+            hear(engine, other, key_of("gloo/", other, mesh.rank), mesh.own[other].size());
+    return theirs;
 }
 
 // A connection has failed. Whoever is gone is the cause, which may be known a moment later.
 void look_for_cause(const Engine *engine)
 {
-    constexpr auto long_enough = std::chrono::milliseconds(1500);
-    auto start = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - start < long_enough) {
-        look(engine, any);
+    constexpr int long_enough_ms = 1500;
+    for (int waited_ms = 0; waited_ms < long_enough_ms; waited_ms += look_ms) {
+        look(engine, [](const void *, int) { return true; });
         std::this_thread::sleep_for(std::chrono::milliseconds(look_ms));
     }
 }
 
-void connect(Engine *engine)
+// Connects on a thread of its own, which is left behind where another rank dies or is late: gloo
+// cannot be interrupted before it is connected.
+void connect(const Engine *engine, const std::vector<Mesh::Address> &theirs)
 {
+    std::packaged_task<void()> task([mesh = engine->mesh, theirs] { mesh->connect(theirs); });
+    std::future<void> connected = task.get_future();
+    std::thread(std::move(task)).detach();
+    while (connected.wait_for(std::chrono::milliseconds(look_ms)) != std::future_status::ready)
+        look(engine, [](const void *mesh, int rank) -> bool {
+            return !static_cast<const Mesh *>(mesh)->reached[rank];
+        });
     try {
-        connect_while_looking(engine);
+        connected.get();
     } catch (const std::exception &) {
         look_for_cause(engine);
         throw;
     }
+}
+
+// A rank that leaves at once must not close connections that others still make.
+void await_others(const Engine *engine)
+{
+    const Mesh &mesh = *engine->mesh;
+    tell(engine, key_of("gloo-open/", mesh.rank, 0), {1});
+    for (int other : mesh.others)
+        hear(engine, other, key_of("gloo-open/", other, 0), 1);
 }
 
 void open_engine(Engine *engine, const yk_backend_site *site)
@@ -548,11 +561,9 @@ void open_engine(Engine *engine, const yk_backend_site *site)
     check(yki_engine_init(&engine->common, site, &calls, small));
     engine->mesh =
         std::make_shared<Mesh>(site->rank, site->ranks, site->members[site->rank].address);
-    tell_all(engine, "gloo/", engine->mesh->card(),
-             [&](int other, auto &card) { engine->mesh->read_card(other, card); });
-    connect(engine);
-    // A rank that leaves at once must not close connections that others still make.
-    tell_all(engine, "gloo-open/", {1}, [](int, auto &) {});
+    connect(engine, exchange_addresses(engine));
+    expect_first_messages(engine);
+    await_others(engine);
     check(yk_backend_thread_create(&engine->common.thread, "yoke-gloo", yki_engine_run,
                                    &engine->common));
 }
@@ -577,7 +588,7 @@ yk_status open_backend(yk_backend **backend, const yk_backend_site *site)
 
 void close_backend(yk_backend *backend)
 {
-    Engine *engine = yki_engine_of(backend);
+    Engine *engine = engine_of(backend);
     bool abandoned = engine->common.abandoned;
     yk_backend_thread_destroy(engine->common.thread, abandoned);
     if (!abandoned)
@@ -586,7 +597,7 @@ void close_backend(yk_backend *backend)
 
 void cancel(yk_backend *backend, yk_backend_work *work)
 {
-    Engine *engine = yki_engine_of(backend);
+    Engine *engine = engine_of(backend);
     engine->mesh->interrupt();
     yki_engine_drop(&engine->common, work, cancelled_call_s);
 }
@@ -595,7 +606,7 @@ const yk_backend_ops ops = {
     YK_BACKEND_VERSION,
     sizeof(yk_backend_ops),
     "gloo",
-    0, // capabilities: sums in 16 bits are rounded after each addition
+    0, // capabilities: gloo adds in the order of its steps
     4, // works
     open_backend,
     close_backend,
