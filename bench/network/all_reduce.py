@@ -1,4 +1,4 @@
-"""yoke's all-reduce over a network, that of the engines it uses, and PyTorch's.
+"""yoke's all-reduce over a network, that of other engines, and PyTorch's.
 
 Hosts with `local` ranks each. The programs run in turn, A B C A B C ...; the table shows medians over the
 repeats, in microseconds. What was not built, or is not installed, is left out. Where a host may send only so much,
@@ -10,8 +10,8 @@ import hosts, report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What a column is compared with: yoke on an engine with that engine's own benchmark.
-PEERS = {"yoke gloo": "gloo", "yoke Open MPI": "Open MPI", "yoke MPICH": "MPICH", "yoke shm+gloo": "gloo",
+# What a column is compared with: yoke's own network with gloo's benchmark, and yoke on MPI with that MPI's.
+PEERS = {"yoke tcp": "gloo", "yoke Open MPI": "Open MPI", "yoke MPICH": "MPICH", "yoke shm+tcp": "gloo",
          "yoke shm+mpi": "Open MPI"}
 
 
@@ -57,10 +57,6 @@ def programs(args, site, local):
     ours, engine = os.path.join(folder, "ours"), os.path.join(folder, "gloo")
     found = {}
 
-    def add_gloo(name, backend):
-        if os.path.exists(os.path.join(args.build, "libyoke-gloo.so")):
-            found[name] = lambda: site.run(local, lambda rank: [ours, backend])
-
     def add_mpi(name, mpi, program):
         module = {"Open MPI": "openmpi", "MPICH": "mpich"}[mpi]
         if (os.path.exists(program[0]) and shutil.which(f"mpirun.{module}")
@@ -68,8 +64,8 @@ def programs(args, site, local):
             found[name] = lambda: site.run_one(mpi_commands(site, local, program)[mpi])
 
     if local > 1:
-        add_gloo("yoke shm+gloo", "shm+gloo")
-    add_gloo("yoke gloo", "gloo")
+        found["yoke shm+tcp"] = lambda: site.run(local, lambda rank: [ours, "shm+tcp"])
+    found["yoke tcp"] = lambda: site.run(local, lambda rank: [ours, "tcp"])
     if os.path.exists(engine):
         algorithm = "ring" if site.count * local == 2 else "bcube"  # the faster one
         found["gloo"] = lambda: gloo(site, local, engine, algorithm)
@@ -100,7 +96,7 @@ def measure(args, site, local, rate=None):
         for name, run in running.items():
             rows[name].append(figures(run()))
             hosts.progress(f"{name}: {rows[name][-1]}")
-    own = {"yoke shm+gloo": "yoke gloo", "yoke shm+mpi": "yoke Open MPI"} if rate else PEERS
+    own = {"yoke shm+tcp": "yoke tcp", "yoke shm+mpi": "yoke Open MPI"} if rate else PEERS
     peers = {name: peer for name, peer in own.items() if name in rows and peer in rows}
     return report.result("network", {"hosts": site.count, "ranks": local, "rate": rate, "repeats": repeats,
                                      "peers": peers}, rows, args.build, args.python)

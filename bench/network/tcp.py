@@ -3,8 +3,8 @@
 
 usage: tcp.py BYTES EXCHANGES
 
-This is a bound for what an exchange of gradients takes. Each rank sends and receives at the same time, on one thread, which
-sleeps until a good part has come (as modules/gloo/link.cc does). The place comes from the environment, as torchrun sets
+This is a bound for what an exchange of gradients takes. Each rank sends and receives at the same time, on one thread,
+which sleeps until a good part has come (as src/comm/tcp does). The place comes from the environment, as torchrun sets
 it. Rank 0 prints the processor time of each exchange, in seconds.
 """
 import contextlib, json, os, select, socket, sys, time

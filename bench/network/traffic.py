@@ -6,7 +6,7 @@ import hosts, report
 
 BYTES, ROUNDS = 64 << 20, 5
 OPERATIONS = {"all-reduce": [], "all-gather": ["all_gather"]}  # and the arguments that ask for it
-LAYOUTS = [(2, 1, "gloo"), (2, 2, "shm+gloo"), (4, 2, "shm+gloo")]  # hosts, ranks on each, backend
+LAYOUTS = [(2, 1, "tcp"), (2, 2, "shm+tcp"), (4, 2, "shm+tcp")]  # hosts, ranks on each, backend
 
 
 def sent(args, site, local, backend, operation, rounds):

@@ -78,10 +78,11 @@ static yk_status missing_module(const char *name)
                              "the backend \"%s\" is not installed: %s is not in %.200s; build yoke "
                              "where Debian's package %s is installed, or set YOKE_MODULES",
                              name, known_modules[i].file, folder, known_modules[i].package);
-    return yki_error(YK_ERROR_INVALID_ARGUMENT,
-                     "unknown backend \"%s\": there are self, shm, tcp, gloo, mpi and nccl, and modules "
-                     "libyoke-NAME.so in %.200s",
-                     name, folder);
+    return yki_error(
+        YK_ERROR_INVALID_ARGUMENT,
+        "unknown backend \"%s\": there are self, shm, tcp, gloo, mpi and nccl, and modules "
+        "libyoke-NAME.so in %.200s",
+        name, folder);
 }
 
 /* The file of the module of that name; *known is NULL for one that the table does not have. */

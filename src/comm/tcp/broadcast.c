@@ -79,7 +79,7 @@ static bool is_over(const tcp_transfer *transfer, int other)
            transfer->links->progress[other].sent == total((const broadcast *)transfer, other);
 }
 
-yk_status yki_tcp_broadcast(tcp_links *links, int root, char *data, size_t bytes)
+yk_status yki_tcp_broadcast(tcp_links *links, int root, void *data, size_t bytes)
 {
     static const tcp_transfer_ops ops = {incoming, outgoing, receive, send, is_over};
     broadcast b = {.root = root, .data = data, .bytes = bytes};

@@ -105,7 +105,7 @@ yk_status yki_tcp_copy_all(tcp_links *links);
 
 /* ---- broadcast.c ----------------------------------------------------------------------------- */
 
-yk_status yki_tcp_broadcast(tcp_links *links, int root, char *data, size_t bytes);
+yk_status yki_tcp_broadcast(tcp_links *links, int root, void *data, size_t bytes);
 
 /* ---- reduction.c ----------------------------------------------------------------------------- */
 
