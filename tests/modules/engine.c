@@ -16,6 +16,27 @@ void require_module(const char *file)
     setenv("YOKE_MODULES", build, 1);
 }
 
+const char *require_network(void)
+{
+    const char *module = getenv("YOKE_BACKEND");
+    char file[64];
+    if (!module)
+        return "tcp";
+    snprintf(file, sizeof file, "libyoke-%s.so", module);
+    require_module(file);
+    return module;
+}
+
+yk_group *open_network(double timeout_s)
+{
+    yk_group *group;
+    const char *name = require_network();
+    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
+                                            o.backend = name, o.timeout_s = timeout_s)));
+    assert_string_equal(yk_group_backend(group), name);
+    return group;
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static const yk_dtype dtypes[] = {YK_F32, YK_F64, YK_BF16, YK_F16, YK_I32, YK_I64};

@@ -6,6 +6,9 @@
 
 /* Skips the case where the module was not built. */
 void require_module(const char *file);
+/* The network of YOKE_BACKEND, or tcp. Skips the case where it was not built. */
+const char *require_network(void);
+yk_group *open_network(double timeout_s);
 /* Every collective, dtype and operation of one open group, with several sizes. */
 void check_collectives(yk_group *group);
 /* Messages round a ring, and a mismatch between two ranks. */

@@ -8,37 +8,16 @@
 
 #include "comm/job/rendezvous.h"
 
-static const char *require_engine(void)
-{
-    const char *module = getenv("YOKE_BACKEND");
-    char file[64];
-    if (!module)
-        return "tcp";
-    snprintf(file, sizeof file, "libyoke-%s.so", module);
-    require_module(file);
-    return module;
-}
-
-static yk_group *open_group(double timeout_s)
-{
-    yk_group *group;
-    const char *name = require_engine();
-    assert_ok(yk_group_init(&group, YK_WITH(yk_group_options, YK_GROUP_OPTIONS_INIT,
-                                            o.backend = name, o.timeout_s = timeout_s)));
-    assert_string_equal(yk_group_backend(group), name);
-    return group;
-}
-
 YK_TEST_RANKS(two_ranks_run_every_collective, 2)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     check_collectives(group);
     yk_group_destroy(group);
 }
 
 YK_TEST_RANKS(three_ranks_run_every_collective, 3)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     check_collectives(group);
     yk_group_destroy(group);
 }
@@ -54,7 +33,7 @@ static int sockets_of_a_child(void)
 YK_TEST_RANKS(programs_that_a_rank_starts_get_no_connections, 3)
 {
     int before = sockets_of_a_child();
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     assert_ok(yk_barrier(group));
     assert_int_equal(sockets_of_a_child(), before);
     assert_ok(yk_barrier(group));
@@ -63,7 +42,7 @@ YK_TEST_RANKS(programs_that_a_rank_starts_get_no_connections, 3)
 
 YK_TEST_RANKS(five_ranks_reduce, 5)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     static float data[100003];
     for (size_t i = 0; i < 100003; i++)
         data[i] = (float)(rank + (int)(i % 10));
@@ -75,7 +54,7 @@ YK_TEST_RANKS(five_ranks_reduce, 5)
 
 YK_TEST_RANKS(messages_arrive, 3)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     check_messages(group);
     assert_ok(yk_barrier(group));
     yk_group_destroy(group);
@@ -83,7 +62,7 @@ YK_TEST_RANKS(messages_arrive, 3)
 
 YK_TEST_RANKS(promise_03_a_mismatch_is_an_error_everywhere, 3)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     check_mismatches(group);
     yk_group_destroy(group);
 }
@@ -92,7 +71,7 @@ YK_TEST_RANKS(promise_03_a_mismatch_is_an_error_everywhere, 3)
 static void be_late(int rank, int world)
 {
     (void)world;
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     static float data[1000];
     assert_ok(yk_barrier(group));
     set_timeout(group, 2);
@@ -115,7 +94,7 @@ YK_TEST(a_late_rank_ends_the_call)
 
 YK_TEST_RANKS(a_rank_that_leaves_early_is_named, 3)
 {
-    yk_group *group = open_group(60);
+    yk_group *group = open_network(60);
     if (rank < 2) {
         assert_status(YK_ERROR_PEER_FAILED, yk_barrier(group));
         assert_contains(yk_last_error(), "rank 2");
@@ -130,7 +109,7 @@ YK_TEST_RANKS(a_rank_that_ends_with_the_store_is_named, 2)
     yk_group *group;
     yki_job job;
     yk_group_options options = YK_GROUP_OPTIONS_INIT;
-    options.backend = require_engine();
+    options.backend = require_network();
     if (rank == 0) {
         assert_ok(yki_job_join(&job, &options));
         usleep(300000);
