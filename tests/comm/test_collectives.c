@@ -4,14 +4,13 @@
  * private and in shared memory, blocking and asynchronous.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "elements.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/group_internal.h"
-#include "tensor/f16.h"
 
 enum { LARGEST = 300001 };
 
@@ -37,54 +36,6 @@ enum { PERIOD = 4 };
 static double element(int rank, size_t i)
 {
     return (double)((i * 7 + (size_t)rank * 3) % PERIOD) - 1;
-}
-
-static void put(void *data, yk_dtype dtype, size_t i, double value)
-{
-    float single = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    switch (dtype) {
-    case YK_F64:
-        ((double *)data)[i] = value;
-        break;
-    case YK_BF16:
-        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
-        break;
-    case YK_F16:
-        ((uint16_t *)data)[i] = yki_f16_from_float(single);
-        break;
-    case YK_I32:
-        ((int32_t *)data)[i] = (int32_t)value;
-        break;
-    case YK_I64:
-        ((int64_t *)data)[i] = (int64_t)value;
-        break;
-    default:
-        ((float *)data)[i] = single;
-    }
-}
-
-static double get(const void *data, yk_dtype dtype, size_t i)
-{
-    uint32_t bits;
-    float single;
-    switch (dtype) {
-    case YK_F64:
-        return ((const double *)data)[i];
-    case YK_BF16:
-        bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-        memcpy(&single, &bits, sizeof single);
-        return single;
-    case YK_F16:
-        return yki_f16_to_float(((const uint16_t *)data)[i]);
-    case YK_I32:
-        return ((const int32_t *)data)[i];
-    case YK_I64:
-        return (double)((const int64_t *)data)[i];
-    default:
-        return ((const float *)data)[i];
-    }
 }
 
 static double reduced(int world, size_t i, yk_dtype dtype, yk_reduce_op op)

@@ -3,7 +3,7 @@
  * this process is rank 1 of 3, and what the other two send is computed here.
  */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "elements.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,8 +14,6 @@
 #include "comm/engine/engine.h"
 #include "comm/engine/operators.h"
 #include "comm/engine/small.h"
-#include "tensor/bf16.h"
-#include "tensor/f16.h"
 
 enum { RANK = 1, RANKS = 3, SMALL = 800, LARGEST = 5003, WIDEST = 8 };
 
@@ -37,29 +35,6 @@ typedef struct script {
 } script;
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-
-static void put(void *data, yk_dtype dtype, size_t i, double value)
-{
-    switch (dtype) {
-    case YK_F64:
-        ((double *)data)[i] = value;
-        break;
-    case YK_BF16:
-        ((uint16_t *)data)[i] = yki_bf16_from_float((float)value);
-        break;
-    case YK_F16:
-        ((uint16_t *)data)[i] = yki_f16_from_float((float)value);
-        break;
-    case YK_I32:
-        ((int32_t *)data)[i] = (int32_t)value;
-        break;
-    case YK_I64:
-        ((int64_t *)data)[i] = (int64_t)value;
-        break;
-    default:
-        ((float *)data)[i] = (float)value;
-    }
-}
 
 /* So small that sums, averages and products are exact in every dtype. */
 static void fill(void *data, yk_dtype dtype, int rank, size_t count)
