@@ -419,7 +419,8 @@ yk_status yk_trainer_step(yk_trainer *trainer, bool *finished);
 yk_status yk_trainer_evaluate(yk_trainer *trainer, yk_evaluation *result, yk_evaluation *average);
 /** Writes a checkpoint into the output folder; returns on all ranks once rank 0 has written it or,
  * with save_async, copied it. The error of a write in the background is returned by the next step,
- * save or wait. */
+ * save or wait. Where rank 0 fails, the others return YK_ERROR_MISMATCH, and their error line says
+ * why. */
 yk_status yk_trainer_save(yk_trainer *trainer);
 /** Waits on all ranks until the checkpoint in the background is written. yk_trainer_fit does so at
  * its end. */

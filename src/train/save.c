@@ -63,10 +63,18 @@ static yk_status follow_up(yk_trainer *t)
     return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
 }
 
-/* Ranks wait here for rank 0, so that none leaves before the file is safe. */
-static yk_status finish_save(yk_trainer *t)
+/* Ranks wait for rank 0. Where it could not save the checkpoint, all of them say why. */
+static yk_status meet(const yk_trainer *t, yk_status saved)
 {
-    yk_status status = t->options.group ? yk_barrier(t->options.group) : YK_OK;
+    if (saved != YK_OK)
+        return yki_group_refuse(t->options.group, saved);
+    return t->options.group ? yk_barrier(t->options.group) : YK_OK;
+}
+
+/* No rank leaves before the file is safe. */
+static yk_status finish_save(yk_trainer *t, yk_status saved)
+{
+    yk_status status = meet(t, saved);
     if (status == YK_ERROR_TIMEOUT)
         return yki_error_context(status, "while rank 0 saved a checkpoint in %s",
                                  t->options.output);
@@ -80,18 +88,21 @@ static yk_status save_now(yk_trainer *t)
     const yk_training_state state = state_between_steps(t);
     if (t->rank == 0 && t->stopped && t->options.group)
         yki_group_announce_save(t->options.group);
+    yk_status saved = YK_OK;
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_dir_save(t->options.output, t->model, t->optimizer, &state,
-                                      t->options.keep));
+        saved = yk_checkpoint_dir_save(t->options.output, t->model, t->optimizer, &state,
+                                       t->options.keep);
     t->save_s = yki_now() - begin;
-    return finish_save(t);
+    return finish_save(t, saved);
 }
 
 static yk_status begin_save(yk_trainer *t)
 {
     const yk_training_state state = state_between_steps(t);
+    yk_status begun = YK_OK;
     if (t->rank == 0)
-        YK_TRY(yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &state));
+        begun = yk_checkpoint_saver_save(t->saver, t->model, t->optimizer, &state);
+    YK_TRY(meet(t, begun));
     t->saving = true;
     t->saving_s = yki_now();
     return YK_OK;
@@ -134,10 +145,9 @@ yk_status yk_trainer_wait(yk_trainer *trainer)
     yk_trainer *t = trainer;
     if (!t->saving)
         return YK_OK;
-    if (t->rank == 0)
-        YK_TRY(yk_checkpoint_saver_wait(t->saver));
+    yk_status saved = t->rank == 0 ? yk_checkpoint_saver_wait(t->saver) : YK_OK;
     t->saving = false;
-    return finish_save(t);
+    return finish_save(t, saved);
 }
 
 yk_status yki_trainer_check_saved(const yk_trainer *t, double *saved)
@@ -146,7 +156,8 @@ yk_status yki_trainer_check_saved(const yk_trainer *t, double *saved)
     if (!t->saving || t->rank > 0 || yk_checkpoint_saver_busy(t->saver))
         return YK_OK;
     *saved = 1;
-    return yk_checkpoint_saver_wait(t->saver);
+    yk_status status = yk_checkpoint_saver_wait(t->saver);
+    return status == YK_OK ? YK_OK : yki_group_refuse(t->options.group, status);
 }
 
 yk_status yki_trainer_saved(yk_trainer *t)
