@@ -112,6 +112,13 @@ int yki_group_job_rank(const yk_group *group, int rank)
     return yki_job_rank(&group->job, rank);
 }
 
+void yki_group_rank_name(const yk_group *group, int rank, char *name, size_t size)
+{
+    char text[YKI_RANK_NAME];
+    yki_rank_name(&group->job, rank, text);
+    snprintf(name, size, "%s", text);
+}
+
 bool yki_group_adds_in_rank_order(const yk_group *group)
 {
     return group->backend->ops->capabilities & YK_BACKEND_RANK_ORDER;

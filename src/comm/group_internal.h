@@ -113,6 +113,8 @@ yk_status yki_group_adopt_failure(void *context, yk_status status, const char *t
 
 /* The number in the job of one of the group's ranks, for messages. */
 int yki_group_job_rank(const yk_group *group, int rank);
+/* The same as "rank 3" or, where the job has several hosts, "rank 3 on host n2". */
+void yki_group_rank_name(const yk_group *group, int rank, char *name, size_t size);
 
 /* Whether sums are added in the order of ranks, so that they have the same bits everywhere. */
 bool yki_group_adds_in_rank_order(const yk_group *group);

@@ -188,12 +188,14 @@ static yk_status sum_totals(yk_trainer *t, double begin_s, yk_step_record *recor
     yki_trace_args args = YKI_NO_ARGS;
     double begin = yki_trace_begin(), exchange_s = yki_now();
     t->totals->tracing = begin > 0;
+    t->totals->looking = yki_trainer_looks_for_slow_rank(t);
     YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
                               &t->totals[t->virtual_ranks].loss));
     double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
-    if (t->totals->tracing > 0) /* on any rank: all of them take part */
+    if (t->totals->tracing > 0) /* on any rank: all of them take part; so below */
         YK_TRY(name_slow_rank(t, &args, begin_s, waited_s));
-    YK_TRY(yki_trainer_watch_slow_rank(t));
+    if (t->totals->looking > 0)
+        YK_TRY(yki_trainer_name_slow_rank(t));
     if (t->options.ddp || t->options.local_sgd) {
         record->waiting_s += waited_s;
         record->exposed_comm_s += yki_now() - exchange_s - waited_s;

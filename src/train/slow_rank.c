@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "comm/group_internal.h"
 #include "train/sums.h"
 #include "train/trainer.h"
@@ -13,9 +14,10 @@
 /* The share of the time from which on it is worth naming a rank. */
 #define NOTICEABLE 0.05
 
-/* Steps from one look to the next, and seconds of waiting between them that are worth a line. */
+/* Steps, or seconds, from one look to the next, and seconds of waiting between them that are worth
+ * a line. */
 enum { LOOK_EVERY = 50 };
-static const double least_waited_s = 1;
+static const double look_every_s = 5, least_waited_s = 1;
 
 /* times: (ranks) pairs of seconds, waited and in all. */
 static yk_slow_rank find(const double (*times)[2], int ranks)
@@ -50,23 +52,33 @@ yk_status yk_find_slow_rank(yk_slow_rank *slow, yk_group *group, double waiting_
     return status;
 }
 
+bool yki_trainer_looks_for_slow_rank(const yk_trainer *t)
+{
+    return t->options.ddp && (t->slow.steps >= LOOK_EVERY || t->slow.all_s >= look_every_s);
+}
+
+static void warn_of(const yk_trainer *t, const yk_slow_rank *slow)
+{
+    char name[128];
+    int64_t steps = t->slow.steps;
+    yki_group_rank_name(t->options.group, slow->rank, name, sizeof name);
+    YKI_WARN("%s is slower: the other ranks waited %.1f s for it in the last %lld %s, and before "
+             "that",
+             name, slow->waited_s, (long long)steps, yki_plural(steps, "step", "steps"));
+}
+
 /* A rank is named when it was slower at two looks, one after the other, and once until another is.
  * All ranks decide alike, since what they know of the slow rank is the same. */
-yk_status yki_trainer_watch_slow_rank(yk_trainer *t)
+yk_status yki_trainer_name_slow_rank(yk_trainer *t)
 {
     yki_slow_watch *watch = &t->slow;
     yk_slow_rank slow;
-    if (!t->options.ddp || watch->steps < LOOK_EVERY)
-        return YK_OK;
     YK_TRY(yk_find_slow_rank(&slow, t->options.group, watch->waiting_s, watch->all_s));
     int found = slow.waited_s >= least_waited_s ? slow.rank : -1;
     if (found >= 0 && found == watch->last && found != watch->named) {
         watch->named = found;
         if (t->rank == 0)
-            YKI_WARN("rank %d is slower: the other ranks waited %.1f s for it in the last %lld "
-                     "steps, and before them",
-                     yki_group_job_rank(t->options.group, found), slow.waited_s,
-                     (long long)watch->steps);
+            warn_of(t, &slow);
     }
     *watch = (yki_slow_watch){.last = found, .named = watch->named};
     return YK_OK;

@@ -21,6 +21,7 @@ typedef struct yki_step_totals {
     double loss, samples, stopping;
     double saved;   /* by rank 0: the checkpoint in the background is written */
     double tracing; /* a timeline is being recorded */
+    double looking; /* for the rank that the others wait for */
 } yki_step_totals;
 
 /* How the epoch has spent its time, as far as this process has seen it. */
@@ -116,8 +117,10 @@ static inline void yki_set_stopped(yk_trainer *t, bool stopped)
 void yki_trainer_warn(yk_trainer *t);
 /* Collective: looks at the output folder for the first time, and says if it is not shared. */
 yk_status yki_trainer_look(yk_trainer *t);
-/* Collective: every so many steps, looks for a rank that stays slower, and names it in the log. */
-yk_status yki_trainer_watch_slow_rank(yk_trainer *t);
+/* Whether this rank wants to look for a slower one, as all do after so many steps or seconds. */
+bool yki_trainer_looks_for_slow_rank(const yk_trainer *t);
+/* Collective: looks for a rank that stays slower, and names it in the log. */
+yk_status yki_trainer_name_slow_rank(yk_trainer *t);
 /* Saves; in the background where the options say so and final is false. */
 yk_status yki_trainer_save(yk_trainer *t, bool final);
 /* On rank 0: whether the checkpoint in the background has been written since the last call. */
