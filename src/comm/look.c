@@ -91,9 +91,10 @@ yk_status yki_group_fail_alone(yk_group *group, yk_status status)
 /* The watch finds out how it has ended. */
 static yk_status fail_dead(yk_group *group, int rank)
 {
-    char name[YKI_RANK_NAME], text[YKI_RANK_NAME + 64];
+    char name[YKI_RANK_NAME], gone[96], text[YKI_RANK_NAME + sizeof gone + 16];
     yki_rank_name(&group->job, rank, name);
-    snprintf(text, sizeof text, "%s is dead: pid %d is gone", name, group->job.peers[rank].pid);
+    yki_gone_words(&group->job.peers[rank], gone, sizeof gone);
+    snprintf(text, sizeof text, "%s is dead: %s", name, gone);
     return fail(group, rank, true, YK_ERROR_PEER_FAILED, text);
 }
 
@@ -140,19 +141,18 @@ static void describe_network(const yk_group *group, const char *list, const yki_
                              char *text, size_t size)
 {
     const yki_call *call = group->running ? group->running : &group->opening;
+    const char *host = group->job.peers[group->job.rank].host;
     char moved[128];
     yki_traffic_describe(&call->traffic, moved, sizeof moved);
-    int used =
-        snprintf(text, size, "timed out after %g s: rank %s waits, too (pid %d on host %s): ",
-                 group->job.timeout_s, list, peer->pid, peer->host);
+    int used = snprintf(text, size,
+                        "timed out after %g s: rank %s waits, too (pid %d): the network between "
+                        "hosts %s and %s ",
+                        group->job.timeout_s, list, peer->pid, host, peer->host);
     if (moved[0])
         snprintf(text + used, size - (size_t)used,
-                 "the network between the hosts is too slow for YOKE_TIMEOUT (%s), or the process "
-                 "is stopped",
-                 moved);
+                 "is too slow for YOKE_TIMEOUT (%s), or the process is stopped", moved);
     else
-        snprintf(text + used, size - (size_t)used,
-                 "the network between the hosts loses data, or the process is stopped");
+        snprintf(text + used, size - (size_t)used, "loses data, or the process is stopped");
 }
 
 /* known: all of these ranks are missing; otherwise some of them may be. */

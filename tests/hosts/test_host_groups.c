@@ -125,7 +125,8 @@ static void sum_until_lost(int rank, int world)
     assert_int_equal(status, YK_ERROR_TIMEOUT);
     assert_contains(yk_last_error(), "timed out after 6 s: rank ");
     assert_contains(yk_last_error(), " waits, too (pid ");
-    assert_contains(yk_last_error(), "the network between the hosts loses data");
+    assert_contains(yk_last_error(), "the network between hosts n");
+    assert_contains(yk_last_error(), " loses data, or the process is stopped");
     assert_null(strstr(yk_last_error(), "did not take part"));
     exit(3);
 }
@@ -156,6 +157,38 @@ YK_TEST(a_network_that_loses_large_packets_is_told_from_ranks_that_are_late)
         assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
 }
 
+/* ---- a network that is down ------------------------------------------------------------------ */
+
+static void sum_until_cut(int rank, int world)
+{
+    (void)world;
+    float data[8] = {0};
+    yk_group *group = join(60);
+    yk_status status;
+    leave_text("begun", rank, "yes");
+    while ((status = yk_all_reduce(group, data, 8, YK_F32, YK_REDUCE_SUM, NULL)) == YK_OK)
+        usleep(10000);
+    assert_int_equal(status, YK_ERROR_PEER_FAILED);
+    assert_contains(yk_last_error(), rank == 0 ? "rank 1 on host n2" : "rank 0 on host n1");
+    assert_contains(yk_last_error(), "its host or the network is down");
+    exit(3);
+}
+
+static void cut_n2_off(void)
+{
+    await_texts("begun", 2);
+    set_link(2, "down");
+}
+
+YK_TEST(ranks_that_are_cut_off_name_the_network_too)
+{
+    int statuses[2];
+    open_lines();
+    yk_test_host_ranks(2, 1, sum_until_cut, statuses, cut_n2_off);
+    for (int rank = 0; rank < 2; rank++)
+        assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 3);
+}
+
 /* ---- a slow network -------------------------------------------------------------------------- */
 
 static void sum_too_slowly(int rank, int world)
@@ -168,8 +201,10 @@ static void sum_too_slowly(int rank, int world)
     leave_text("begun", rank, "yes");
     await_text("limited", 0);
     assert_status(YK_ERROR_TIMEOUT, yk_all_reduce(group, data, COUNT, YK_F32, YK_REDUCE_SUM, NULL));
-    assert_contains(yk_last_error(), "the network between the hosts is too slow for YOKE_TIMEOUT "
-                                     "(this host has sent ");
+    assert_contains(yk_last_error(), rank == 0 ? "the network between hosts n1 and n2 is too slow "
+                                                 "for YOKE_TIMEOUT (this host has sent "
+                                               : "the network between hosts n2 and n1 is too slow "
+                                                 "for YOKE_TIMEOUT (this host has sent ");
     exit(3);
 }
 

@@ -152,6 +152,12 @@ static void explain_success(bool batches, char *text, size_t size)
                          : ", although all ranks make the same calls");
 }
 
+void yki_gone_words(const yki_peer *peer, char *text, size_t size)
+{
+    snprintf(text, size, "pid %d is gone%s", peer->pid,
+             peer->remote ? ", or its host or the network is down" : "");
+}
+
 static void tell_death(const yki_job *job, int rank, char *text, size_t size)
 {
     char name[YKI_RANK_NAME];
@@ -172,7 +178,7 @@ static void tell_death(const yki_job *job, int rank, char *text, size_t size)
         snprintf(text + at, size - (size_t)at, "pid %d exited with code %d", peer->pid,
                  WEXITSTATUS(status));
     else
-        snprintf(text + at, size - (size_t)at, "pid %d is gone", peer->pid);
+        yki_gone_words(peer, text + at, size - (size_t)at);
 }
 
 void yki_death_words(const yki_job *job, int rank, bool batches, char *text, size_t size)

@@ -32,5 +32,8 @@ void yki_failure_record(const yki_job *job, yki_failure *failure);
  * that it is gone. batches: whether it may have had fewer batches than others.
  */
 void yki_death_words(const yki_job *job, int rank, bool batches, char *text, size_t size);
+/* What is known of it without asking anybody: "pid 17 is gone", and what else it may be on another
+ * host. */
+void yki_gone_words(const yki_peer *peer, char *text, size_t size);
 
 #endif
