@@ -29,6 +29,7 @@ def main():
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)
     dist.barrier()
+    dist.destroy_process_group()  # or a thread of its engine may still run when the process ends
 
 
 main()
