@@ -4,13 +4,14 @@
  * private and in shared memory, blocking and asynchronous.
  */
 #define _GNU_SOURCE
-#include "elements.h"
+#include "harness.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/group_internal.h"
+#include "tensor/element.h"
 
 enum { LARGEST = 300001 };
 
@@ -66,7 +67,7 @@ static void fill(void *data, yk_dtype dtype, int rank, size_t count)
 {
     size_t bytes = count * yk_dtype_size(dtype), done = PERIOD * yk_dtype_size(dtype);
     for (size_t i = 0; i < count && i < PERIOD; i++)
-        put(data, dtype, i, element(rank, i));
+        yki_element_set(dtype, data, i, element(rank, i));
     for (; done < bytes; done *= 2)
         memcpy((char *)data + done, data, done < bytes - done ? done : bytes - done);
 }
@@ -80,9 +81,9 @@ static void expect(const void *data, size_t count, yk_dtype dtype, const double 
     const char *second = (const char *)data + PERIOD * size;
     bool repeats = count > PERIOD && memcmp(data, second, (count - PERIOD) * size) == 0;
     for (size_t i = 0; i < (repeats ? PERIOD : count); i++)
-        if (!close_enough(get(data, dtype, i), expected[i % PERIOD], dtype))
+        if (!close_enough(yki_element_get(dtype, data, i), expected[i % PERIOD], dtype))
             fail_msg("%s, %s, element %zu: %g, not %g", what, yk_dtype_name(dtype), i,
-                     get(data, dtype, i), expected[i % PERIOD]);
+                     yki_element_get(dtype, data, i), expected[i % PERIOD]);
 }
 
 /* Elements of the rank, from the first one on. */
@@ -172,11 +173,11 @@ YK_TEST_RANKS(not_a_number_stays_in_min_and_max, 3)
     for (size_t d = 0; d < LENGTH(dtypes) && dtypes[d] != YK_I32; d++)
         for (int max = 0; max < 2 && !(backend && strcmp(backend, "mpi") == 0); max++) {
             for (int i = 0; i < world; i++)
-                put(data, dtypes[d], (size_t)i, i == rank ? NAN : i);
+                yki_element_set(dtypes[d], data, i, i == rank ? NAN : i);
             assert_ok(yk_all_reduce(group, data, (size_t)world, dtypes[d],
                                     max ? YK_REDUCE_MAX : YK_REDUCE_MIN, NULL));
             for (int i = 0; i < world; i++)
-                if (!isnan(get(data, dtypes[d], (size_t)i)))
+                if (!isnan(yki_element_get(dtypes[d], data, i)))
                     fail_msg("%s: the NaN of rank %d is gone", yk_dtype_name(dtypes[d]), i);
         }
     yk_group_destroy(group);

@@ -3,7 +3,7 @@
  * this process is rank 1 of 3, and what the other two send is computed here.
  */
 #define _GNU_SOURCE
-#include "elements.h"
+#include "harness.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,6 +14,7 @@
 #include "comm/engine/engine.h"
 #include "comm/engine/operators.h"
 #include "comm/engine/small.h"
+#include "tensor/element.h"
 
 enum { RANK = 1, RANKS = 3, SMALL = 800, LARGEST = 5003, WIDEST = 8 };
 
@@ -40,7 +41,7 @@ typedef struct script {
 static void fill(void *data, yk_dtype dtype, int rank, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        put(data, dtype, i, (double)(rank + 1) * (double)(i % 2 + 1));
+        yki_element_set(dtype, data, i, (double)(rank + 1) * (double)(i % 2 + 1));
 }
 
 static double reduced(size_t i, yk_reduce_op op)
@@ -206,7 +207,7 @@ static void check_reduced(const void *data, size_t count, yk_dtype dtype, yk_red
 {
     static char expected[LARGEST * WIDEST];
     for (size_t i = 0; i < count; i++)
-        put(expected, dtype, i, reduced(i, op));
+        yki_element_set(dtype, expected, i, reduced(i, op));
     assert_memory_equal(data, expected, count * yk_dtype_size(dtype));
 }
 
