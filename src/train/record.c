@@ -192,7 +192,8 @@ static yk_status sum_totals(yk_trainer *t, double begin_s, yk_step_record *recor
     YK_TRY(yki_sum_over_ranks(t->options.group, &t->totals->loss, t->virtual_ranks, TOTALS,
                               &t->totals[t->virtual_ranks].loss));
     double waited_s = t->options.group ? yki_group_waited(t->options.group, exchange_s) : 0;
-    if (t->totals->tracing > 0) /* on any rank: all of them take part; so below */
+    /* All ranks take part in what any of them asks for. */
+    if (t->totals->tracing > 0)
         YK_TRY(name_slow_rank(t, &args, begin_s, waited_s));
     if (t->totals->looking > 0)
         YK_TRY(yki_trainer_name_slow_rank(t));

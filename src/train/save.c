@@ -63,22 +63,23 @@ static yk_status follow_up(yk_trainer *t)
     return callbacks->on_save ? callbacks->on_save(callbacks->context, t) : YK_OK;
 }
 
-/* Ranks wait for rank 0. Where it could not save the checkpoint, all of them say why. */
+/* Ranks wait here for rank 0, so that none leaves before the file is safe. Where rank 0 could not
+ * save it, all of them say why. */
 static yk_status meet(const yk_trainer *t, yk_status saved)
 {
+    yk_group *group = t->options.group;
     if (saved != YK_OK)
-        return yki_group_refuse(t->options.group, saved);
-    return t->options.group ? yk_barrier(t->options.group) : YK_OK;
-}
-
-/* No rank leaves before the file is safe. */
-static yk_status finish_save(yk_trainer *t, yk_status saved)
-{
-    yk_status status = meet(t, saved);
+        return yki_group_refuse(group, saved);
+    yk_status status = group ? yk_barrier(group) : YK_OK;
     if (status == YK_ERROR_TIMEOUT)
         return yki_error_context(status, "while rank 0 saved a checkpoint in %s",
                                  t->options.output);
-    YK_TRY(status);
+    return status;
+}
+
+static yk_status finish_save(yk_trainer *t, yk_status saved)
+{
+    YK_TRY(meet(t, saved));
     return follow_up(t);
 }
 
